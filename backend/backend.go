@@ -1,0 +1,150 @@
+// Package backend is the contract between package sandbox and the places where
+// commands run.
+//
+// A backend does the least that only it can do: make a place, start a process
+// there, move its bytes, kill all of it, and say truthfully how it ended.
+// Timeouts, cancellation, output caps, records and status are decided once, in
+// package sandbox, so no backend can get them wrong.
+//
+// To add a backend, implement the three interfaces of this file and hold the
+// result to package backendtest, which checks every rule written here.
+package backend
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// A Backend makes sandboxes. Its methods may be called concurrently.
+type Backend interface {
+	// Info says what the backend is and what it promises. It is constant over
+	// the backend's life and does no work.
+	Info() Info
+
+	// Create makes a sandbox. The context covers the creation only. A setting
+	// of cfg that the backend cannot honour is an error that wraps
+	// errors.ErrUnsupported; none is ignored. On an error nothing is left
+	// behind. The backend does not keep cfg.
+	Create(ctx context.Context, cfg *Config) (Instance, error)
+
+	// Close releases what the backend itself holds: helper processes, clients,
+	// goroutines. Instances still alive are destroyed first. A closed backend
+	// answers Create with an error. Close may be called again.
+	Close(ctx context.Context) error
+}
+
+// An Instance is one sandbox. Its methods may be called concurrently.
+type Instance interface {
+	// Start starts one command. The context covers the starting only: when it
+	// ends first, Start kills what it had begun and returns the context's error.
+	// Start returns either a Process or an error, and on an error nothing of the
+	// command is left. A command that cannot be started is a *StartError. Any
+	// other error means that the outcome is unknown.
+	Start(ctx context.Context, spec *Spec) (Process, error)
+
+	// Gone is closed when the sandbox has died without Destroy being called.
+	Gone() <-chan struct{}
+
+	// Destroy kills everything in the sandbox and removes it. It waits for
+	// both within ctx. After an error it may be called again; after success it
+	// does nothing.
+	Destroy(ctx context.Context) error
+}
+
+// A Process is one started command and everything the command started. Its
+// methods may be called concurrently.
+type Process interface {
+	// Wait blocks until the command itself, not what it left running, has
+	// ended, and every byte that was then in its pipes has been written to the
+	// sinks. An error means that the outcome could not be found out. Wait may be
+	// called by any number of goroutines.
+	Wait() (Exit, error)
+
+	// OutputOver is closed when both output streams have reached their end, or
+	// nothing of the command is left, whichever comes first. It is closed after
+	// the last byte has been written to a sink and never before Wait can
+	// return.
+	OutputOver() <-chan struct{}
+
+	// Discard makes the command's further output go nowhere, without blocking
+	// the writer and without a SIGPIPE for it. When Discard has returned no
+	// sink is called again.
+	Discard()
+
+	// Signal sends s to the command's process group. It is an error that wraps
+	// os.ErrProcessDone when the command has ended.
+	Signal(s Signal) error
+
+	// Kill ends the command and all that it started, however detached, and
+	// nothing else. It returns nil when it has seen that nothing is left, and a
+	// *SurvivorsError when something is after 10 s. Bytes in the pipes at that
+	// time have been written to the sinks; neither a pipe's end nor anybody
+	// else holding one is waited for. After Kill no sink is called again, Wait
+	// returns, and OutputOver is closed. Kill of a command that left nothing
+	// behind does nothing. It may be called again.
+	Kill() error
+}
+
+// A Spec is one command as a backend starts it, validated and complete.
+type Spec struct {
+	// Shell is text for sh, of up to 1 MiB, or empty. Exactly one of Shell
+	// and Argv is set.
+	Shell string
+
+	// Argv is the program and its arguments. A name without a slash is looked
+	// up in the PATH of the command's own environment.
+	Argv []string
+
+	// Dir is the working directory; empty is the sandbox's start directory, and
+	// a relative one is below it.
+	Dir string
+
+	// Env is KEY=VALUE, no key twice: the sandbox's and the command's. It comes
+	// after what the backend itself provides (see [Environ]).
+	Env []string
+
+	// User is the user to run as; empty is the sandbox's own.
+	User string
+
+	// Stdin is streamed to the command, its end too; nil is an empty input. A
+	// command that ends without reading it is no error, and neither is a Read
+	// that fails: the input ends there. A Read in progress when the command
+	// ends is not waited for.
+	Stdin io.Reader
+
+	// Stdout and Stderr take the output as it comes, each from one goroutine at
+	// a time. A Write that blocks holds the command back. They do not retain
+	// the slice and never fail.
+	Stdout, Stderr io.Writer
+}
+
+// An Exit says how a command ended.
+type Exit struct {
+	// Code is the exit code; 0 when a signal ended the command.
+	Code int
+
+	// Signal is the signal that ended the command; 0 when it exited.
+	Signal Signal
+
+	// OOMKilled is set when the kernel killed the command itself for memory.
+	// It is never set where Info.OOM is false.
+	OOMKilled bool
+
+	// Usage is what the command cost; nil where it is unknown.
+	Usage *Usage
+}
+
+// Usage is what a command and the processes it waited for have cost.
+type Usage struct {
+	UserTime   time.Duration `json:"user_ns"`
+	SystemTime time.Duration `json:"system_ns"`
+
+	// MaxRSS is the largest resident set of any one process, in bytes. Its floor
+	// is the size of the process that forked the command.
+	MaxRSS int64 `json:"max_rss_bytes"`
+
+	// OOMKills counts the processes that the kernel killed for memory in the
+	// sandbox while the command ran; 0 where Info.OOM is false.
+	OOMKills int `json:"oom_kills"`
+}

@@ -1,0 +1,98 @@
+package backend
+
+import "time"
+
+// A Config is what one sandbox is made of. The zero value is a sandbox with the
+// backend's defaults.
+type Config struct {
+	// ID names the sandbox; package sandbox sets it. It is unique, and matches
+	// [a-z0-9_]+.
+	ID string
+
+	// Image is the file system to start from, where the backend has images.
+	Image string
+
+	// Env is added to the environment of every command of the sandbox. Package
+	// sandbox does that: it is part of each Spec.Env.
+	Env map[string]string
+
+	// User is the user that commands run as: a name or a number of the
+	// sandbox. Empty is the backend's unprivileged default.
+	User string
+
+	// Limits bound what all commands of the sandbox use together.
+	Limits Limits
+
+	// Network is the network to join; empty is the backend's default.
+	Network string
+
+	// Mounts are directories of the host to show inside.
+	Mounts []Mount
+
+	// Labels are kept with the sandbox and given back by its Info. The library
+	// gives them no meaning.
+	Labels map[string]string
+
+	// Expires is when the sandbox should be gone even if the service that made
+	// it is. Zero is never. Package sandbox sets it from the lifetime it
+	// enforces itself; a backend may ignore it, since it only covers the case
+	// that nobody is left to enforce anything.
+	Expires time.Time
+}
+
+// Limits bound a sandbox. A zero field is the backend's default, a negative one
+// is no limit.
+type Limits struct {
+	Memory int64   // bytes
+	CPUs   float64 // processors' worth of time
+	PIDs   int64   // processes and threads
+}
+
+// A Mount shows a directory of the host inside a sandbox.
+type Mount struct {
+	Source   string // absolute path on the host
+	Target   string // absolute path in the sandbox
+	ReadOnly bool
+}
+
+// Info is what a backend is and what it promises. What it does not promise
+// gates cases of the conformance suite, and excuses nothing else.
+type Info struct {
+	// Name is the backend's name, as in "docker".
+	Name string `json:"name"`
+
+	// Containment says how far a kill reaches.
+	Containment Containment `json:"containment"`
+
+	// OwnUser: commands run as a user that is neither the service's nor any
+	// other sandbox's, so they can signal and read neither.
+	OwnUser bool `json:"own_user"`
+
+	// OwnFiles: commands see a file system of their own, and not the host's.
+	OwnFiles bool `json:"own_files"`
+
+	// OwnNetwork: commands have a network of their own, or none.
+	OwnNetwork bool `json:"own_network"`
+
+	// OOM: Exit.OOMKilled and Usage.OOMKills are told.
+	OOM bool `json:"oom"`
+
+	// Caveats says in sentences, for the person who runs the service, what is
+	// not isolated or not promised.
+	Caveats []string `json:"caveats,omitempty"`
+}
+
+// Containment says how far a kill reaches.
+type Containment string
+
+const (
+	// ContainmentSupervisor: a kill reaches every process that descends from
+	// the command, whatever it did to get away, and the end of the service does
+	// too.
+	ContainmentSupervisor Containment = "supervisor"
+
+	// ContainmentProcessGroup: a kill reaches the command's process group. A
+	// process that leaves it (setsid) escapes, and so does everything when the
+	// service itself is killed.
+	ContainmentProcessGroup Containment = "process group"
+)

@@ -1,0 +1,75 @@
+package backend
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Reason says why a command could not be started. It is an error, so that
+// errors.Is(err, backend.NotFound) asks for it.
+type Reason string
+
+const (
+	NotFound            Reason = "not found"             // the program does not exist
+	IsDirectory         Reason = "is a directory"        // the program is a directory
+	NotExecutable       Reason = "not executable"        // no permission, or no format the kernel knows
+	InterpreterNotFound Reason = "interpreter not found" // the script's or the binary's interpreter does not exist
+	BadDirectory        Reason = "bad directory"         // the working directory is missing, not one, or closed to the user
+	BadUser             Reason = "bad user"              // the user does not exist, or may not be used
+	TooLong             Reason = "too long"              // arguments and environment exceed what the kernel takes
+	NoResources         Reason = "no resources"          // no process, memory or descriptor is left
+)
+
+// Error returns the reason in words.
+func (r Reason) Error() string { return string(r) }
+
+// A StartError says why a command could not be started: nothing of it ran.
+type StartError struct {
+	Reason Reason
+
+	// Path is what the reason is about: the program, the directory, the user.
+	Path string
+
+	// Errno is the number the kernel gave, as Linux numbers it; 0 when the
+	// kernel was not asked.
+	Errno int
+
+	// Detail is more in words, or empty.
+	Detail string
+}
+
+// Error returns the path, the reason and the detail.
+func (e *StartError) Error() string {
+	msg := string(e.Reason)
+	if e.Path != "" {
+		msg = fmt.Sprintf("%s: %s", e.Path, msg)
+	}
+	if e.Detail != "" {
+		msg += " (" + e.Detail + ")"
+	}
+	return msg
+}
+
+// Unwrap returns the reason.
+func (e *StartError) Unwrap() error { return e.Reason }
+
+// A SurvivorsError names the processes that a kill could not end.
+type SurvivorsError struct {
+	Survivors []Survivor
+}
+
+// A Survivor is a process that is still there after a kill.
+type Survivor struct {
+	PID  int    // as the sandbox's own process list numbers it
+	Name string // the kernel's name of the process
+}
+
+// Error lists the survivors.
+func (e *SurvivorsError) Error() string {
+	var b strings.Builder
+	b.WriteString("processes survived the kill:")
+	for _, s := range e.Survivors {
+		fmt.Fprintf(&b, " %d (%s)", s.PID, s.Name)
+	}
+	return b.String()
+}

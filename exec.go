@@ -1,0 +1,101 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// A Command says what to run. It is plain data: it may be copied, and is not
+// changed. Exactly one of Shell and Argv must be set.
+type Command struct {
+	// Shell is text for the sandbox's sh, at most 1 MiB.
+	Shell string
+
+	// Argv is the program and its arguments. A name without a slash is looked
+	// up in the PATH of the command's environment.
+	Argv []string
+
+	// Dir is the working directory. Empty is the sandbox's start directory, and
+	// a relative one is below it. It is not created.
+	Dir string
+
+	// Env is added to the environment, and wins over what the sandbox has.
+	Env map[string]string
+
+	// User is the user to run as, a name or a number; empty is the sandbox's.
+	User string
+
+	// Stdin is streamed to the command, its end too; nil is an empty input. A
+	// command that does not read it is no error. A Read in progress when the
+	// command ends is not waited for, and a Read that fails ends the input.
+	Stdin io.Reader
+
+	// Timeout bounds the whole execution, from the start of the command to the
+	// end that Wait asks for. 0 is no bound; a negative one is refused.
+	Timeout time.Duration
+
+	// Grace is how long a kill waits between a SIGTERM to the process group and
+	// the end of everything. 0 sends no SIGTERM; a negative one is refused.
+	Grace time.Duration
+
+	// Wait says when the execution is over.
+	Wait WaitMode
+
+	// MaxOutput is how many bytes of each output stream the record stores, from
+	// the first on. 0 is 1 MiB; negative stores none. Live readers get
+	// everything.
+	MaxOutput int
+
+	// MaxTail is how many of the last bytes of each stream the record stores
+	// beyond MaxOutput. 0 and negative store none.
+	MaxTail int
+}
+
+// A WaitMode says when an execution is over.
+type WaitMode int
+
+const (
+	// WaitOutput, the default: when the command has exited and its output is
+	// over, because nothing that it started still holds it open. So
+	// "sleep 5 & echo hi" takes five seconds.
+	WaitOutput WaitMode = iota
+
+	// WaitExit: when the command itself exits. What it left running stays in
+	// the sandbox, and its later output is dropped.
+	WaitExit
+)
+
+// An Exec is the handle of one started command. Its methods may be called
+// concurrently, also after the command has ended.
+//
+// Only this package implements Exec. To decorate one, embed it.
+type Exec interface {
+	// ID returns the execution's id, "exec_" and 26 letters and digits.
+	ID() string
+
+	// Wait blocks until the execution is over and returns its final record. The
+	// context covers the waiting only: when it ends, Wait returns its error and
+	// the execution goes on.
+	Wait(ctx context.Context) (*Execution, error)
+
+	// Done is closed when the execution is over and its record is final.
+	Done() <-chan struct{}
+
+	// Execution returns the record as it is now. The caller may keep it.
+	Execution() *Execution
+
+	// Stream opens a reader of the output, which must be closed. It starts at
+	// the given offsets: the zero value replays from the beginning. Bytes that
+	// are no longer stored are reported as a gap. A negative offset, or one past
+	// the stream's current end, is an *InvalidError.
+	Stream(from Offsets) (Stream, error)
+
+	// Cancel kills the command and everything that it started, and returns when
+	// all is gone: nil, or a *SurvivorsError that names what is not. The record
+	// is then final, with status cancelled, unless the execution was over before.
+	// Cancel may be called again.
+	Cancel() error
+
+	sealed()
+}

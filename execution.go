@@ -1,0 +1,82 @@
+package sandbox
+
+import (
+	"time"
+)
+
+// An Execution is the record of one command: what became of it and what it
+// wrote. It is plain data and marshals to the Execution object that the HTTP
+// APIs document. It must not be modified.
+type Execution struct {
+	ID        string
+	SandboxID string
+	Command   Command // as it was given, without Stdin
+	Status    Status
+
+	// ExitCode is nil while it runs and where no code exists: cancelled and
+	// failed. It is 124 after a timeout and 128+n after a signal n.
+	ExitCode *int
+
+	// Signal is the signal that ended the command; 0 when none did.
+	Signal Signal
+
+	// OOMKilled is set when the kernel killed the command itself for memory.
+	OOMKilled bool
+
+	// Err says why the status is failed: a *StartError, or an error that wraps
+	// ErrLost. After a kill it is a *SurvivorsError when processes survived it.
+	// Otherwise it is nil.
+	Err error
+
+	Stdout, Stderr Output
+
+	// Usage is what the command cost; nil while it runs and where unknown.
+	Usage *Usage
+
+	StartedAt  time.Time
+	FinishedAt time.Time // zero while it runs
+
+	// Duration is from start to finish, or to now while it runs, by the
+	// monotonic clock.
+	Duration time.Duration
+}
+
+// Truncated reports whether either stream had more bytes than its Head holds.
+func (e *Execution) Truncated() bool { return e.Stdout.Truncated() || e.Stderr.Truncated() }
+
+// An Output is what a record stores of one output stream.
+type Output struct {
+	// Head is the beginning, at most Command.MaxOutput bytes. Where the stream
+	// went on, it ends with a whole UTF-8 character.
+	Head []byte
+
+	// Tail is the end, at most Command.MaxTail bytes, without those in Head.
+	Tail []byte
+
+	// Total is how many bytes the stream had in all.
+	Total int64
+}
+
+// String returns the Head as it is, without replacing anything.
+func (o Output) String() string { return string(o.Head) }
+
+// Truncated reports whether the stream had more bytes than Head holds.
+func (o Output) Truncated() bool { return o.Total > int64(len(o.Head)) }
+
+// Gap returns how many bytes are missing between Head and Tail.
+func (o Output) Gap() int64 { return o.Total - int64(len(o.Head)) - int64(len(o.Tail)) }
+
+// Status says where an execution stands.
+type Status string
+
+const (
+	Running   Status = "running"   // it has not ended
+	Completed Status = "completed" // the command ended by itself, with whatever code
+	TimedOut  Status = "timeout"   // its time was up, and it was killed
+	Cancelled Status = "cancelled" // it was asked to end, and was killed
+	Failed    Status = "failed"    // it could not be started, or its outcome is unknown
+)
+
+// TimeoutExitCode is the exit code of an execution whose time was up, as
+// timeout(1) has it.
+const TimeoutExitCode = 124

@@ -1,0 +1,3 @@
+module github.com/sandbox-go/sandbox
+
+go 1.26

@@ -1,0 +1,93 @@
+package sandbox
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// A Sandbox is a place with a file system of its own where commands run. Its
+// methods may be called concurrently.
+//
+// Only this package implements Sandbox. To decorate one, embed it.
+type Sandbox interface {
+	// ID returns the sandbox's id, "sbx_" and 26 letters and digits.
+	ID() string
+
+	// Info returns what there is to know about the sandbox now.
+	Info() Info
+
+	// Run runs cmd and returns its final record. A non-zero exit, a timeout and
+	// a failed start are no errors: the record says so. When ctx ends while the
+	// command runs, the record is cancelled and the error nil.
+	Run(ctx context.Context, cmd Command) (*Execution, error)
+
+	// Start starts cmd and returns its handle. The context covers the whole
+	// execution: when it ends, the command is killed and its record says
+	// cancelled (context.WithoutCancel detaches it). A command that could not be
+	// started has a handle too, whose record is failed. An error means that
+	// nothing was recorded: ctx had already ended, cmd is malformed
+	// (*InvalidError), a limit is reached (ErrLimit), or the sandbox is closed
+	// (ErrClosed) or gone (ErrGone).
+	Start(ctx context.Context, cmd Command) (Exec, error)
+
+	// Follow is Start with a reader that is open before the first byte, so that
+	// it misses none. The Stream must be closed.
+	Follow(ctx context.Context, cmd Command) (Exec, Stream, error)
+
+	// Exec returns the execution of that id, running or recorded, or an error
+	// that wraps ErrNotFound.
+	Exec(id string) (Exec, error)
+
+	// Execs returns the executions, running and recorded, oldest first.
+	Execs() []Exec
+
+	// Gone is closed when the sandbox can run nothing any more: it has died, or
+	// was closed.
+	Gone() <-chan struct{}
+
+	// Close cancels what runs, kills what earlier executions left running, and
+	// removes the sandbox. It waits for that within ctx. After an error it may
+	// be called again; after success it does nothing.
+	Close(ctx context.Context) error
+
+	sealed()
+}
+
+// Info says what there is to know about a sandbox.
+type Info struct {
+	ID        string
+	Status    SandboxStatus
+	Backend   backend.Info
+	Labels    map[string]string // Config.Labels; not to be modified
+	CreatedAt time.Time
+	ExpiresAt time.Time // when its manager will remove it; zero is never
+}
+
+// SandboxStatus says whether a sandbox can run commands.
+type SandboxStatus string
+
+const (
+	SandboxRunning SandboxStatus = "running"
+	SandboxClosing SandboxStatus = "deleting"
+	SandboxClosed  SandboxStatus = "deleted"
+	SandboxFailed  SandboxStatus = "failed" // it died
+)
+
+// Options are what a sandbox does besides running commands. Nil and the zero
+// value are the defaults.
+type Options struct {
+	// Records is how many finished executions are kept; the oldest are dropped.
+	// 0 is 100; negative keeps none.
+	Records int
+
+	// Observe is called with the record of every execution when it has started
+	// and when it is over, from a goroutine of its own execution, which waits for
+	// it. Nil observes nothing.
+	Observe func(*Execution)
+
+	// Logger takes what nobody is there to be told. Nil is silent.
+	Logger *slog.Logger
+}
