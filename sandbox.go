@@ -91,3 +91,10 @@ type Options struct {
 	// Logger takes what nobody is there to be told. Nil is silent.
 	Logger *slog.Logger
 }
+
+// New makes a sandbox in b. The context covers the creation only. Nil for cfg and
+// opts are the defaults; both are copied. The error is an *Error; it wraps
+// errors.ErrUnsupported when b cannot honour a setting of cfg.
+func New(ctx context.Context, b backend.Backend, cfg *Config, opts *Options) (Sandbox, error) {
+	panic("being written")
+}

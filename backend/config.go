@@ -33,11 +33,10 @@ type Config struct {
 	// gives them no meaning.
 	Labels map[string]string
 
-	// Expires is when the sandbox should be gone even if the service that made
-	// it is. Zero is never. Package sandbox sets it from the lifetime it
-	// enforces itself; a backend may ignore it, since it only covers the case
-	// that nobody is left to enforce anything.
-	Expires time.Time
+	// Lifetime is how long the sandbox may live, from its creation on, even if
+	// the service that made it does not. 0 is without end. A Manager enforces it
+	// too, so a backend whose sandboxes end with the service has nothing to do.
+	Lifetime time.Duration
 }
 
 // Limits bound a sandbox. A zero field is the backend's default, a negative one
