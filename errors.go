@@ -85,3 +85,7 @@ type (
 	StartError     = backend.StartError
 	SurvivorsError = backend.SurvivorsError
 )
+
+func invalidf(field, format string, args ...any) error {
+	return &InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}

@@ -1,6 +1,11 @@
 package sandbox
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+)
 
 // A Stream reads the output of one Exec, both streams together, in the order in
 // which it came. It is for one goroutine; Close may be called from another.
@@ -33,11 +38,11 @@ type Chunk struct {
 	Offset int64
 
 	// Data is the bytes, exactly as written; they may end within a character.
-	// They are valid until the next call of Next. Data is empty when only a gap
-	// is to be told.
+	// They are valid until the next call of Next, and must not be modified.
 	Data []byte
 
-	// Gap is how many bytes of this stream are missing before Offset.
+	// Gap is how many bytes of this stream are missing before Offset. A chunk has
+	// either Data or a Gap.
 	Gap int64
 }
 
@@ -60,4 +65,178 @@ func (s Source) String() string {
 // Offsets is a position in both output streams, in bytes from their beginning.
 type Offsets struct {
 	Stdout, Stderr int64
+}
+
+func (o *Offsets) at(s Source) *int64 {
+	if s == Stderr {
+		return &o.Stderr
+	}
+	return &o.Stdout
+}
+
+// maxChunk bounds Chunk.Data.
+const maxChunk = 64 << 10
+
+// A reader is a Stream.
+type reader struct {
+	o    *output
+	wake chan struct{} // of capacity 1: there may be something new
+	buf  []byte        // the last Chunk's data
+
+	// Guarded by o.mu.
+	pos    Offsets // of the next byte to deliver
+	order  int     // no run of o.order before this one is still to be delivered
+	run    int     // the number of the window's run to go on with
+	closed bool
+}
+
+// open adds a reader that begins at from.
+func (o *output) open(from Offsets) (*reader, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for s := range o.streams {
+		if off, total := *from.at(Source(s)), o.streams[s].total; off < 0 || off > total {
+			return nil, invalidf("Offsets", "offset %d of %v is not between 0 and its current end, %d", off, Source(s), total)
+		}
+	}
+	if len(o.readers) == 0 {
+		o.window.limit = windowSize
+	}
+	r := &reader{o: o, wake: make(chan struct{}, 1), pos: from}
+	o.readers = append(o.readers, r)
+	return r, nil
+}
+
+func (r *reader) Next(ctx context.Context) (Chunk, error) {
+	for {
+		c, ok, err := r.take()
+		if ok || err != nil {
+			return c, err
+		}
+		select {
+		case <-r.wake:
+		case <-ctx.Done():
+			return Chunk{}, ctx.Err()
+		}
+	}
+}
+
+func (r *reader) Close() error {
+	r.o.mu.Lock()
+	defer r.o.mu.Unlock()
+	r.closed = true
+	r.o.readers = slices.DeleteFunc(r.o.readers, func(other *reader) bool { return other == r })
+	if len(r.o.readers) == 0 {
+		r.o.window, r.o.windowRuns = ring{}, runs{}
+	}
+	r.o.room.Broadcast()
+	r.wakeUp()
+	return nil
+}
+
+func (r *reader) sealed() {}
+
+func (r *reader) wakeUp() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the next chunk, false when there is none yet, or how it ended.
+func (r *reader) take() (Chunk, bool, error) {
+	o := r.o
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if r.closed {
+		return Chunk{}, false, fmt.Errorf("stream: %w", ErrClosed)
+	}
+	if c, ok := r.nextLocked(); ok {
+		o.room.Broadcast()
+		return c, true, nil
+	}
+	if !o.over {
+		return Chunk{}, false, nil
+	}
+	if o.err != nil {
+		return Chunk{}, false, o.err
+	}
+	return Chunk{}, false, io.EOF
+}
+
+// nextLocked takes the next chunk: of what is older than the window first, which
+// is the heads, then the tails, with gaps told where neither has it.
+func (r *reader) nextLocked() (Chunk, bool) {
+	window := r.o.windowRuns.start(r.o.totalLocked())
+	if c, ok := r.fromHeadsLocked(window); ok {
+		return c, true
+	}
+	for s := range r.o.streams {
+		if c, ok := r.fromTailLocked(Source(s), *window.at(Source(s))); ok {
+			return c, true
+		}
+	}
+	return r.fromWindowLocked()
+}
+
+func (r *reader) fromHeadsLocked(end Offsets) (Chunk, bool) {
+	list := r.o.order.list
+	for i := r.order; i < len(list); i++ {
+		s, pos := list[i].source, r.pos.at(list[i].source)
+		head := r.o.streams[s].head
+		from := max(*pos, list[i].off)
+		to := min(list[i].off+int64(list[i].n), int64(len(head)), *end.at(s), from+maxChunk)
+		if from < to {
+			*pos = to
+			return Chunk{Source: s, Offset: from, Data: head[from:to:to]}, true
+		}
+		// Only the last two runs can still grow.
+		if i == r.order && i < len(list)-2 && *pos >= list[i].off+int64(list[i].n) {
+			r.order++
+		}
+	}
+	return Chunk{}, false
+}
+
+func (r *reader) fromTailLocked(s Source, end int64) (Chunk, bool) {
+	st, pos := &r.o.streams[s], r.pos.at(s)
+	if *pos >= end {
+		return Chunk{}, false
+	}
+	from := *pos
+	if start := min(st.tailStart(), end); from < start {
+		*pos = start
+		return Chunk{Source: s, Offset: start, Gap: start - from}, true
+	}
+	*pos = min(end, from+maxChunk)
+	r.buf = st.tail.appendTo(r.buf[:0], from, *pos)
+	return Chunk{Source: s, Offset: from, Data: r.buf}, true
+}
+
+func (r *reader) fromWindowLocked() (Chunk, bool) {
+	runs := &r.o.windowRuns
+	for r.run = max(r.run, runs.dropped); r.run < runs.next(); r.run++ {
+		run := runs.list[r.run-runs.dropped]
+		from, pos := run.off, r.pos.at(run.source)
+		if n := min(run.off+int64(run.n)-*pos, maxChunk); n > 0 {
+			from, *pos = *pos, *pos+n
+			at := run.at + from - run.off
+			r.buf = r.o.window.appendTo(r.buf[:0], at, at+n)
+			return Chunk{Source: run.source, Offset: from, Data: r.buf}, true
+		}
+		if r.run == runs.next()-1 {
+			break // it may still grow
+		}
+	}
+	return Chunk{}, false
+}
+
+// behindLocked returns how many bytes r has still to read.
+func (r *reader) behindLocked() int64 {
+	total := r.o.totalLocked()
+	return total.Stdout - r.pos.Stdout + total.Stderr - r.pos.Stderr
+}
+
+func (o *output) totalLocked() Offsets {
+	return Offsets{Stdout: o.streams[Stdout].total, Stderr: o.streams[Stderr].total}
 }

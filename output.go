@@ -1,0 +1,207 @@
+package sandbox
+
+import (
+	"sync"
+	"unicode/utf8"
+
+	"github.com/sandbox-go/sandbox/internal/text"
+)
+
+const (
+	// defaultMaxOutput is what a record stores of each stream, from its
+	// beginning: the cap that the sandboxes API documents.
+	defaultMaxOutput = 1 << 20
+
+	// windowSize is how far the fastest open reader may fall behind before the
+	// command is held.
+	windowSize = 256 << 10
+
+	// maxRuns bounds how finely the order between the streams is kept, in the
+	// window and in the store. A command that alternates between them byte by
+	// byte is held sooner, and its replay is coarser.
+	maxRuns = windowSize / 64
+)
+
+// An output is all that one execution has written and is still kept, in three
+// places: each stream's head, up to the record's cap; each stream's tail, where
+// asked for; and while readers are open the window, the last bytes of both
+// streams together, which holds the command back when every reader is a whole
+// window behind.
+//
+// A reader takes what comes next for it from whichever place has it. So a slow
+// reader and a late one are the same thing.
+type output struct {
+	mu      sync.Mutex // guards all below, and the readers
+	room    sync.Cond  // signals that a held writer may try again
+	streams [2]stored
+	order   runs // of the heads
+
+	window     ring // of both streams
+	windowRuns runs
+	readers    []*reader
+
+	unheld bool // from now on no writer waits for a reader
+	over   bool // nothing more will come
+	err    error
+}
+
+// A stored is what is kept of one stream.
+type stored struct {
+	head    []byte
+	maxHead int
+	tail    ring
+	total   int64
+}
+
+func newOutput(maxHead, maxTail int) *output {
+	if maxHead == 0 {
+		maxHead = defaultMaxOutput
+	}
+	o := &output{}
+	o.room.L = &o.mu
+	for s := range o.streams {
+		o.streams[s].maxHead = max(maxHead, 0)
+		o.streams[s].tail.limit = max(maxTail, 0)
+	}
+	return o
+}
+
+// A sink is where a backend writes one stream.
+type sink struct {
+	o      *output
+	source Source
+}
+
+// Write takes p, and blocks while every reader is a whole window behind. It never
+// fails.
+func (s sink) Write(p []byte) (int, error) {
+	s.o.write(s.source, p)
+	return len(p), nil
+}
+
+func (o *output) write(s Source, p []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(p) > 0 {
+		n := o.roomLocked(s, len(p))
+		if n == 0 {
+			o.room.Wait()
+			continue
+		}
+		o.keepLocked(s, p[:n])
+		p = p[n:]
+		for _, r := range o.readers {
+			r.wakeUp()
+		}
+	}
+}
+
+// roomLocked returns how many of n bytes may come now.
+func (o *output) roomLocked(s Source, n int) int {
+	if o.unheld || len(o.readers) == 0 {
+		return n
+	}
+	room := 0
+	for _, r := range o.readers {
+		if o.windowRuns.next()-r.run >= maxRuns && !o.windowRuns.extends(s) {
+			continue
+		}
+		room = max(room, windowSize-int(min(r.behindLocked(), windowSize)))
+	}
+	return min(n, room)
+}
+
+// keepLocked puts p where it is kept.
+func (o *output) keepLocked(s Source, p []byte) {
+	st := &o.streams[s]
+	if len(o.readers) > 0 {
+		o.windowRuns.add(run{source: s, off: st.total, at: o.window.end, n: len(p)})
+		o.window.write(p)
+		o.windowRuns.shrink(o.window.n, maxRuns)
+	}
+	if fits := min(len(p), st.maxHead-int(min(st.total, int64(st.maxHead)))); fits > 0 {
+		st.head = append(st.head, p[:fits]...)
+		o.order.addCoarse(run{source: s, off: st.total, n: fits})
+	}
+	st.total += int64(len(p))
+	if st.total > int64(st.maxHead) && len(st.head) == st.maxHead {
+		st.head = st.head[:text.Whole(st.head)]
+	}
+	if st.tail.limit > 0 {
+		st.tail.write(p)
+	}
+}
+
+// tailStart returns the offset of the first stored byte after the head.
+func (st *stored) tailStart() int64 {
+	if st.tail.limit == 0 {
+		return st.total
+	}
+	return max(st.tail.start(), int64(len(st.head)))
+}
+
+// snapshot returns what is stored of both streams.
+func (o *output) snapshot() (stdout, stderr Output) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.streams[Stdout].snapshot(), o.streams[Stderr].snapshot()
+}
+
+func (st *stored) snapshot() Output {
+	out := Output{Head: st.head[:len(st.head):len(st.head)], Total: st.total}
+	if from := st.tailStart(); from < st.total {
+		out.Tail = st.tail.appendTo(nil, from, st.total)
+		if from > int64(len(st.head)) {
+			out.Tail = skipContinuation(out.Tail)
+		}
+	}
+	return out
+}
+
+// skipContinuation returns p without the end of a character whose beginning was
+// cut off.
+func skipContinuation(p []byte) []byte {
+	for i := 0; i < utf8.UTFMax && i < len(p); i++ {
+		if utf8.RuneStart(p[i]) {
+			return p[i:]
+		}
+	}
+	return p
+}
+
+// release lets every writer go on: from now on a reader that does not keep up
+// loses bytes, and nobody waits for it.
+func (o *output) release() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.unheld = true
+	o.room.Broadcast()
+}
+
+// end says that nothing more will come. Err is what readers are told at the end,
+// nil for io.EOF.
+func (o *output) end(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.over, o.err, o.unheld = true, err, true
+	o.room.Broadcast()
+	for _, r := range o.readers {
+		r.wakeUp()
+	}
+	for s := range o.streams {
+		if st := &o.streams[s]; cap(st.head)-len(st.head) > len(st.head)/4 {
+			st.head = append(make([]byte, 0, len(st.head)), st.head...)
+		}
+	}
+}
+
+// size returns how many bytes are kept for the record.
+func (o *output) size() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	size := int64(0)
+	for s := range o.streams {
+		size += int64(cap(o.streams[s].head) + len(o.streams[s].tail.buf))
+	}
+	return size
+}
