@@ -1,7 +1,11 @@
 package sandbox
 
 import (
+	"encoding/json"
+	"errors"
 	"time"
+
+	"github.com/sandbox-go/sandbox/internal/text"
 )
 
 // An Execution is the record of one command: what became of it and what it
@@ -24,8 +28,8 @@ type Execution struct {
 	OOMKilled bool
 
 	// Err says why the status is failed: a *StartError, or an error that wraps
-	// ErrLost. After a kill it is a *SurvivorsError when processes survived it.
-	// Otherwise it is nil.
+	// ErrLost. After a kill it is a *SurvivorsError when processes survived it, or
+	// wraps ErrLost when the kill could not be verified. Otherwise it is nil.
 	Err error
 
 	Stdout, Stderr Output
@@ -80,3 +84,65 @@ const (
 // TimeoutExitCode is the exit code of an execution whose time was up, as
 // timeout(1) has it.
 const TimeoutExitCode = 124
+
+// MarshalJSON returns the Execution object of the sandboxes API, with a few
+// fields more. Output becomes text: what is not UTF-8 is U+FFFD.
+func (e *Execution) MarshalJSON() ([]byte, error) {
+	doc := executionJSON{
+		Object:      "execution",
+		ID:          e.ID,
+		SandboxID:   e.SandboxID,
+		Status:      e.Status,
+		ExitCode:    e.ExitCode,
+		OOMKilled:   e.OOMKilled,
+		Stdout:      text.String(e.Stdout.Head),
+		Stderr:      text.String(e.Stderr.Head),
+		StdoutTail:  text.String(e.Stdout.Tail),
+		StderrTail:  text.String(e.Stderr.Tail),
+		StdoutBytes: e.Stdout.Total,
+		StderrBytes: e.Stderr.Total,
+		Truncated:   e.Truncated(),
+		Usage:       e.Usage,
+		StartedAt:   e.StartedAt.UTC(),
+	}
+	if e.Signal != 0 {
+		doc.Signal = e.Signal.String()
+	}
+	if e.Err != nil {
+		doc.Error = e.Err.Error()
+	}
+	var reason Reason
+	if errors.As(e.Err, &reason) {
+		doc.Reason = reason
+	}
+	if e.Status != Running {
+		doc.FinishedAt = new(e.FinishedAt.UTC())
+		doc.DurationMS = new(e.Duration.Milliseconds())
+	}
+	return json.Marshal(doc)
+}
+
+// executionJSON is the Execution object. Up to finished_at it is as documented.
+type executionJSON struct {
+	Object     string     `json:"object"`
+	ID         string     `json:"id"`
+	SandboxID  string     `json:"sandbox_id"`
+	Status     Status     `json:"status"`
+	ExitCode   *int       `json:"exit_code"`
+	Stdout     string     `json:"stdout"`
+	Stderr     string     `json:"stderr"`
+	Truncated  bool       `json:"truncated"`
+	DurationMS *int64     `json:"duration_ms"`
+	StartedAt  time.Time  `json:"started_at"`
+	FinishedAt *time.Time `json:"finished_at"`
+
+	StdoutTail  string `json:"stdout_tail,omitempty"`
+	StderrTail  string `json:"stderr_tail,omitempty"`
+	StdoutBytes int64  `json:"stdout_bytes"`
+	StderrBytes int64  `json:"stderr_bytes"`
+	Signal      string `json:"signal,omitempty"`
+	OOMKilled   bool   `json:"oom_killed,omitempty"`
+	Error       string `json:"error,omitempty"`
+	Reason      Reason `json:"reason,omitempty"`
+	Usage       *Usage `json:"usage,omitempty"`
+}

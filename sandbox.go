@@ -93,8 +93,17 @@ type Options struct {
 }
 
 // New makes a sandbox in b. The context covers the creation only. Nil for cfg and
-// opts are the defaults; both are copied. The error is an *Error; it wraps
-// errors.ErrUnsupported when b cannot honour a setting of cfg.
+// opts are the defaults; both are copied, and Config.ID is ignored. The error is
+// an *Error; it wraps errors.ErrUnsupported when b cannot honour a setting of
+// cfg. It does not expire: a Manager's sandboxes do.
 func New(ctx context.Context, b backend.Backend, cfg *Config, opts *Options) (Sandbox, error) {
-	panic("being written")
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	sb, err := newBox(ctx, b, cfg, o, unmanaged{})
+	if err != nil {
+		return nil, err
+	}
+	return sb, nil
 }

@@ -1,0 +1,296 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// A box is a Sandbox.
+type box struct {
+	id       string
+	cfg      Config
+	opts     Options
+	keeper   keeper
+	backend  backend.Info
+	instance backend.Instance
+	created  time.Time
+
+	gone    chan struct{}
+	closing chan struct{} // of capacity 1: held by the Close at work
+
+	mu       sync.Mutex // guards all below
+	status   SandboxStatus
+	execs    map[string]*handle
+	finished []*handle // those of execs that are over, oldest first
+}
+
+// A keeper is what a Manager does for its sandboxes.
+type keeper interface {
+	// admit waits for the turn of one more execution. The caller calls done when
+	// it is over.
+	admit(ctx context.Context) (done func(), err error)
+
+	// recorded and forgotten tell that a finished execution is kept, and no
+	// longer is.
+	recorded(*handle)
+	forgotten(*handle)
+}
+
+// unmanaged is the keeper of a sandbox without a Manager.
+type unmanaged struct{}
+
+func (unmanaged) admit(context.Context) (func(), error) { return func() {}, nil }
+func (unmanaged) recorded(*handle)                      {}
+func (unmanaged) forgotten(*handle)                     {}
+
+const defaultRecords = 100
+
+func newBox(ctx context.Context, b backend.Backend, cfg *Config, opts Options, k keeper) (*box, error) {
+	sb := &box{
+		id:      newID("sbx_"),
+		opts:    opts,
+		keeper:  k,
+		backend: b.Info(),
+		gone:    make(chan struct{}),
+		closing: make(chan struct{}, 1),
+		status:  SandboxRunning,
+		execs:   make(map[string]*handle),
+	}
+	if opts.Records == 0 {
+		sb.opts.Records = defaultRecords
+	}
+	if cfg != nil {
+		sb.cfg = *cfg
+	}
+	sb.cfg.ID = sb.id
+	sb.cfg.Env = maps.Clone(sb.cfg.Env)
+	sb.cfg.Labels = maps.Clone(sb.cfg.Labels)
+	sb.cfg.Mounts = slices.Clone(sb.cfg.Mounts)
+	if err := validateConfig(&sb.cfg); err != nil {
+		return nil, &Error{Op: "create", Err: err}
+	}
+	var err error
+	sb.instance, err = b.Create(ctx, &sb.cfg)
+	if err != nil {
+		return nil, &Error{Op: "create", Err: err}
+	}
+	sb.created = time.Now()
+	go sb.watch()
+	return sb, nil
+}
+
+// newID returns prefix and 26 letters and digits that nobody can guess.
+func newID(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
+
+// watch notices that the sandbox has died.
+func (sb *box) watch() {
+	select {
+	case <-sb.instance.Gone():
+		sb.retire(SandboxFailed)
+	case <-sb.gone:
+	}
+}
+
+// retire ends the sandbox's running life, once.
+func (sb *box) retire(status SandboxStatus) {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	if sb.status == SandboxRunning {
+		sb.status = status
+		close(sb.gone)
+	}
+}
+
+func (sb *box) ID() string            { return sb.id }
+func (sb *box) Gone() <-chan struct{} { return sb.gone }
+func (sb *box) sealed()               {}
+
+func (sb *box) Info() Info {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	info := Info{ID: sb.id, Status: sb.status, Backend: sb.backend, Labels: sb.cfg.Labels, CreatedAt: sb.created}
+	if sb.cfg.Lifetime > 0 {
+		info.ExpiresAt = sb.created.Add(sb.cfg.Lifetime)
+	}
+	return info
+}
+
+func (sb *box) Run(ctx context.Context, cmd Command) (*Execution, error) {
+	h, _, err := sb.start(ctx, cmd, false)
+	if err != nil {
+		return nil, err
+	}
+	return h.Wait(context.WithoutCancel(ctx))
+}
+
+func (sb *box) Start(ctx context.Context, cmd Command) (Exec, error) {
+	h, _, err := sb.start(ctx, cmd, false)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func (sb *box) Follow(ctx context.Context, cmd Command) (Exec, Stream, error) {
+	h, r, err := sb.start(ctx, cmd, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	return h, r, nil
+}
+
+// start starts cmd, and opens a reader at its first byte if it is to be followed.
+func (sb *box) start(ctx context.Context, cmd Command, follow bool) (h *handle, r *reader, err error) {
+	defer func() {
+		if err != nil {
+			err = &Error{Op: "start", Sandbox: sb.id, Err: err}
+		}
+	}()
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	if err := cmd.validate(); err != nil {
+		return nil, nil, err
+	}
+	if err := sb.usable(); err != nil {
+		return nil, nil, err
+	}
+	done, err := sb.keeper.admit(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	h = newHandle(ctx, sb, cmd, done)
+	if follow {
+		r, err = h.out.open(Offsets{})
+		if err != nil {
+			panic("sandbox: the beginning of an empty output refused: " + err.Error())
+		}
+	}
+	if err := sb.enlist(h); err != nil {
+		done()
+		return nil, nil, err
+	}
+	h.start(cmd.Stdin)
+	return h, r, nil
+}
+
+// usable says why nothing can run here, or nil.
+func (sb *box) usable() error {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	return sb.usableLocked()
+}
+
+func (sb *box) usableLocked() error {
+	switch sb.status {
+	case SandboxRunning:
+		return nil
+	case SandboxFailed:
+		return ErrGone
+	default:
+		return ErrClosed
+	}
+}
+
+// enlist makes h one of the sandbox's executions, so that Close ends it.
+func (sb *box) enlist(h *handle) error {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	if err := sb.usableLocked(); err != nil {
+		return err
+	}
+	sb.execs[h.id] = h
+	return nil
+}
+
+// record keeps h, which is over, and lets go of the oldest if it is one too many.
+func (sb *box) record(h *handle) {
+	sb.mu.Lock()
+	sb.finished = append(sb.finished, h)
+	var drop []*handle
+	if n := len(sb.finished) - max(sb.opts.Records, 0); n > 0 {
+		drop = slices.Clone(sb.finished[:n])
+	}
+	sb.mu.Unlock()
+	sb.keeper.recorded(h)
+	for _, old := range drop {
+		sb.forget(old)
+		sb.keeper.forgotten(old)
+	}
+}
+
+// forget lets go of a finished execution.
+func (sb *box) forget(h *handle) {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	delete(sb.execs, h.id)
+	sb.finished = slices.DeleteFunc(sb.finished, func(other *handle) bool { return other == h })
+}
+
+func (sb *box) Exec(id string) (Exec, error) {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	h, ok := sb.execs[id]
+	if !ok {
+		return nil, &Error{Op: "find execution " + id, Sandbox: sb.id, Err: ErrNotFound}
+	}
+	return h, nil
+}
+
+func (sb *box) Execs() []Exec {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	all := slices.SortedFunc(maps.Values(sb.execs), func(a, b *handle) int { return a.began.Compare(b.began) })
+	execs := make([]Exec, len(all))
+	for i, h := range all {
+		execs[i] = h
+	}
+	return execs
+}
+
+func (sb *box) Close(ctx context.Context) error {
+	select {
+	case sb.closing <- struct{}{}:
+		defer func() { <-sb.closing }()
+	case <-ctx.Done():
+		return &Error{Op: "close", Sandbox: sb.id, Err: ctx.Err()}
+	}
+	if sb.Info().Status == SandboxClosed {
+		return nil
+	}
+	sb.retire(SandboxClosing)
+	err := errors.Join(sb.cancelAll(ctx), sb.instance.Destroy(ctx))
+	if err != nil {
+		return &Error{Op: "close", Sandbox: sb.id, Err: err}
+	}
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	sb.status = SandboxClosed
+	return nil
+}
+
+// cancelAll cancels what runs, without grace, and waits until it is over.
+func (sb *box) cancelAll(ctx context.Context) error {
+	sb.mu.Lock()
+	all := slices.Collect(maps.Values(sb.execs))
+	sb.mu.Unlock()
+	for _, h := range all {
+		h.cancelNow()
+	}
+	for _, h := range all {
+		select {
+		case <-h.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,278 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// A handle is an Exec.
+type handle struct {
+	id    string
+	sb    *box
+	cmd   Command // without Stdin
+	out   *output
+	began time.Time
+	admit func() // gives the execution's turn back
+
+	ctx   context.Context // ends when the execution is to end; its cause says why
+	stop  context.CancelCauseFunc
+	free  context.CancelFunc
+	hurry chan struct{} // closed when no grace is left
+	once  sync.Once     // closes hurry
+	done  chan struct{}
+
+	mu  sync.Mutex // guards rec
+	rec Execution  // without the output and, while it runs, Duration
+}
+
+// newHandle returns the handle of a command whose time begins now.
+func newHandle(ctx context.Context, sb *box, cmd Command, admit func()) *handle {
+	cmd.Env = maps.Clone(cmd.Env)
+	cmd.Argv = slices.Clone(cmd.Argv)
+	cmd.Stdin = nil
+	h := &handle{
+		id:    newID("exec_"),
+		sb:    sb,
+		cmd:   cmd,
+		out:   newOutput(cmd.MaxOutput, cmd.MaxTail),
+		began: time.Now(),
+		admit: admit,
+		free:  func() {},
+		hurry: make(chan struct{}),
+		done:  make(chan struct{}),
+	}
+	h.ctx, h.stop = context.WithCancelCause(ctx)
+	if cmd.Timeout > 0 {
+		h.ctx, h.free = context.WithTimeoutCause(h.ctx, cmd.Timeout, errTimeout)
+	}
+	h.rec = Execution{ID: h.id, SandboxID: sb.id, Command: cmd, Status: Running, StartedAt: h.began}
+	return h
+}
+
+func (h *handle) ID() string            { return h.id }
+func (h *handle) Done() <-chan struct{} { return h.done }
+func (h *handle) sealed()               {}
+
+func (h *handle) Wait(ctx context.Context) (*Execution, error) {
+	select {
+	case <-h.done:
+		return h.Execution(), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (h *handle) Execution() *Execution {
+	h.mu.Lock()
+	rec := h.rec
+	h.mu.Unlock()
+	rec.Stdout, rec.Stderr = h.out.snapshot()
+	if rec.Status == Running {
+		rec.Duration = time.Since(h.began)
+	}
+	return &rec
+}
+
+func (h *handle) Stream(from Offsets) (Stream, error) {
+	r, err := h.out.open(from)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (h *handle) Cancel() error {
+	h.stop(errCancel)
+	<-h.done
+	var survivors *SurvivorsError
+	if errors.As(h.Execution().Err, &survivors) {
+		return survivors
+	}
+	return nil
+}
+
+// cancelNow cancels without grace, and does not wait.
+func (h *handle) cancelNow() {
+	h.stop(errCancel)
+	h.once.Do(func() { close(h.hurry) })
+}
+
+// start starts the command and leaves a goroutine to see it through. When it
+// cannot be started, the execution is over on return.
+func (h *handle) start(stdin io.Reader) {
+	p, err := h.sb.instance.Start(h.ctx, h.spec(stdin))
+	switch {
+	case err == nil:
+		h.observe()
+		go h.see(p)
+	case h.ctx.Err() != nil:
+		h.finish(ending{cause: context.Cause(h.ctx)})
+	default:
+		h.finish(ending{err: err})
+	}
+}
+
+func (h *handle) spec(stdin io.Reader) *backend.Spec {
+	var env []string
+	for _, layer := range []map[string]string{h.sb.cfg.Env, h.cmd.Env} {
+		for _, name := range slices.Sorted(maps.Keys(layer)) {
+			env = append(env, name+"="+layer[name])
+		}
+	}
+	return &backend.Spec{
+		Shell:  h.cmd.Shell,
+		Argv:   h.cmd.Argv,
+		Dir:    h.cmd.Dir,
+		Env:    backend.Environ(env),
+		User:   h.cmd.User,
+		Stdin:  stdin,
+		Stdout: sink{h.out, Stdout},
+		Stderr: sink{h.out, Stderr},
+	}
+}
+
+// observe shows the record as it is to the sandbox's observer.
+func (h *handle) observe() {
+	if h.sb.opts.Observe != nil {
+		h.sb.opts.Observe(h.Execution())
+	}
+}
+
+// see sees a started command through to the end.
+func (h *handle) see(p backend.Process) {
+	w := &waiter{Process: p, exited: make(chan struct{})}
+	go w.wait()
+	cause := h.await(w)
+	var err error
+	switch {
+	case cause == ErrLost:
+		h.out.release()
+		p.Discard()
+	case cause != nil || w.failed():
+		err = h.kill(w)
+	case h.cmd.Wait == WaitExit:
+		p.Discard()
+	}
+	h.finish(w.ending(cause, err))
+}
+
+// await waits until the execution is over by itself, and returns nil, or until
+// it is to end, and returns why.
+func (h *handle) await(w *waiter) error {
+	if err := h.until(w.exited); err != nil || w.failed() || h.cmd.Wait == WaitExit {
+		return err
+	}
+	return h.until(w.OutputOver())
+}
+
+// until waits for c. What was asked for wins over what happened at the same time.
+func (h *handle) until(c <-chan struct{}) error {
+	select {
+	case <-c:
+	case <-h.ctx.Done():
+	case <-h.sb.instance.Gone():
+	}
+	if h.ctx.Err() != nil {
+		return context.Cause(h.ctx)
+	}
+	select {
+	case <-c:
+		return nil
+	default:
+		return ErrLost
+	}
+}
+
+// kill ends all of the command, gently first if that was asked for.
+func (h *handle) kill(w *waiter) error {
+	if h.cmd.Grace > 0 && w.Signal(backend.SIGTERM) == nil {
+		h.grace(w)
+	}
+	h.out.release()
+	return w.Kill()
+}
+
+// grace gives the command time to end by itself.
+func (h *handle) grace(w *waiter) {
+	timer := time.NewTimer(h.cmd.Grace)
+	defer timer.Stop()
+	for _, over := range []<-chan struct{}{w.exited, w.OutputOver()} {
+		select {
+		case <-over:
+		case <-timer.C:
+			return
+		case <-h.hurry:
+			return
+		case <-h.sb.instance.Gone():
+			return
+		}
+	}
+}
+
+// finish makes the record final and tells everybody.
+func (h *handle) finish(e ending) {
+	h.stop(nil)
+	h.free()
+	h.mu.Lock()
+	e.decide(&h.rec)
+	h.rec.FinishedAt = time.Now()
+	h.rec.Duration = h.rec.FinishedAt.Sub(h.began)
+	h.mu.Unlock()
+	var err error
+	if h.rec.Status == Failed {
+		err = h.rec.Err
+	}
+	h.out.end(err)
+	h.observe()
+	h.admit()
+	h.sb.record(h)
+	close(h.done)
+}
+
+// A waiter is a Process whose Wait another goroutine sits in.
+type waiter struct {
+	backend.Process
+	exited chan struct{}
+	exit   backend.Exit // once exited is closed
+	err    error        // once exited is closed
+}
+
+func (w *waiter) wait() {
+	defer close(w.exited)
+	w.exit, w.err = w.Wait()
+}
+
+// failed reports whether it is known that the outcome cannot be known.
+func (w *waiter) failed() bool {
+	select {
+	case <-w.exited:
+		return w.err != nil
+	default:
+		return false
+	}
+}
+
+// ending puts together how it ended, after everything has been done about it.
+func (w *waiter) ending(cause, err error) ending {
+	e := ending{cause: cause, err: err}
+	if cause != nil && err == nil && cause != ErrLost {
+		<-w.exited // a kill that succeeded has ended it
+	}
+	select {
+	case <-w.exited:
+		if w.err == nil {
+			e.exit = &w.exit
+		} else if e.err == nil {
+			e.err = w.err
+		}
+	default:
+	}
+	return e
+}
