@@ -8,8 +8,10 @@ import (
 // maxShell is how long shell text may be, in bytes.
 const maxShell = 1 << 20
 
-// validate refuses what no backend should have to look at.
-func (c *Command) validate() error {
+// Validate returns the *InvalidError that a start of c would be refused with, or
+// nil. Start does it by itself; it is for who wants to know before there is a
+// sandbox.
+func (c *Command) Validate() error {
 	switch {
 	case c.Shell == "" && len(c.Argv) == 0:
 		return invalidf("Command", "nothing to run: set Shell or Argv")
