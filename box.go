@@ -53,9 +53,9 @@ func (unmanaged) forgotten(*handle)                     {}
 
 const defaultRecords = 100
 
-func newBox(ctx context.Context, b backend.Backend, cfg *Config, opts Options, k keeper) (*box, error) {
+func newBox(ctx context.Context, b backend.Backend, id string, cfg *Config, opts Options, k keeper) (*box, error) {
 	sb := &box{
-		id:      newID("sbx_"),
+		id:      id,
 		opts:    opts,
 		keeper:  k,
 		backend: b.Info(),
@@ -157,7 +157,7 @@ func (sb *box) start(ctx context.Context, cmd Command, follow bool) (h *handle, 
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	if err := cmd.validate(); err != nil {
+	if err := cmd.Validate(); err != nil {
 		return nil, nil, err
 	}
 	if err := sb.usable(); err != nil {

@@ -236,6 +236,9 @@ func (h *handle) finish(e ending) {
 	close(h.done)
 }
 
+// size returns how many bytes the record keeps.
+func (h *handle) size() int64 { return h.out.size() + int64(len(h.cmd.Shell)) }
+
 // A waiter is a Process whose Wait another goroutine sits in.
 type waiter struct {
 	backend.Process

@@ -1,9 +1,18 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/hashicorp/go-multierror"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/sandbox-go/sandbox/backend"
 )
@@ -48,37 +57,191 @@ type ManagerOptions struct {
 // may be called concurrently.
 type Manager struct {
 	backend backend.Backend
-	opts    ManagerOptions
+	opts    ManagerOptions // defaults filled in; 0 is no limit
+	turns   *semaphore.Weighted
+	records *budget
+
+	mu      sync.Mutex // guards all below
+	closed  bool
+	members map[Key]*member
+	leaving map[*member]struct{} // replaced, and not removed yet
+	chores  sync.WaitGroup       // removals and creations in the background
 }
 
 // NewManager returns a Manager of b's sandboxes. It does not own b: close the
 // manager first, then the backend.
-func NewManager(b backend.Backend, opts *ManagerOptions) *Manager { panic("being written") }
+func NewManager(b backend.Backend, opts *ManagerOptions) *Manager {
+	m := &Manager{
+		backend: b,
+		members: make(map[Key]*member),
+		leaving: make(map[*member]struct{}),
+	}
+	if opts != nil {
+		m.opts = *opts
+	}
+	m.opts.fillIn()
+	m.turns = newTurns(m.opts.MaxRunning)
+	m.records = newBudget(m.opts.RecordsBytes)
+	return m
+}
 
-// Create makes a sandbox. With an empty key.Name its id is its name. The error
-// wraps ErrExists when there is one of that key, or ErrLimit.
+func (o *ManagerOptions) fillIn() {
+	o.MaxSandboxes = orDefault(o.MaxSandboxes, 1000)
+	o.IdleTime = orDefault(o.IdleTime, 30*time.Minute)
+	o.Lifetime = orDefault(o.Lifetime, 0)
+	o.MaxRunning = orDefault(o.MaxRunning, 0)
+	o.MaxRunningPerSandbox = orDefault(o.MaxRunningPerSandbox, 0)
+	o.MaxWait = orDefault(o.MaxWait, 0)
+	o.RecordsBytes = orDefault(o.RecordsBytes, 256<<20)
+	o.CloseTime = orDefault(o.CloseTime, 30*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// orDefault returns what a limit means: 0 for none.
+func orDefault[T int | int64 | time.Duration](v, def T) T {
+	switch {
+	case v < 0:
+		return 0
+	case v == 0:
+		return def
+	default:
+		return v
+	}
+}
+
+// Create makes a sandbox. With an empty key.Name its id is its name. The context
+// covers the creation only. The error wraps ErrExists when there is one of that
+// key, or ErrLimit.
 func (m *Manager) Create(ctx context.Context, key Key, cfg *Config) (Sandbox, error) {
-	panic("being written")
+	m.mu.Lock()
+	mb, err := m.addLocked(key)
+	m.mu.Unlock()
+	if err != nil {
+		return nil, &Error{Op: "create", Err: err}
+	}
+	ctx, mb.abandon = context.WithCancel(ctx)
+	m.create(ctx, mb, func(context.Context) (*Config, error) { return cfg, nil })
+	return mb.result()
 }
 
 // Get returns the sandbox of that key, or an error that wraps ErrNotFound.
-func (m *Manager) Get(key Key) (Sandbox, error) { panic("being written") }
+func (m *Manager) Get(key Key) (Sandbox, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mb := m.members[key]
+	if mb == nil || !mb.created() {
+		return nil, &Error{Op: "find", Sandbox: key.Name, Err: ErrNotFound}
+	}
+	mb.used = time.Now()
+	return mb.result()
+}
 
 // GetOrCreate returns the sandbox of that key, and makes it when there is none or
 // when the one there was has died. However many callers ask at once, one
-// creation happens. Config is asked what to make it of, only when it is made; its
-// error is returned as it is. A nil config is the backend's defaults.
+// creation happens; the context covers the waiting for it, and it is given up
+// when nobody waits any more. Config is asked what to make it of, only when it is
+// made; its error is returned as it is. A nil config is the backend's defaults.
 func (m *Manager) GetOrCreate(ctx context.Context, key Key, config func(context.Context) (*Config, error)) (Sandbox, error) {
-	panic("being written")
+	m.mu.Lock()
+	mb := m.members[key]
+	if mb != nil && mb.dead() {
+		m.replaceLocked(mb)
+		mb = nil
+	}
+	if mb == nil {
+		var err error
+		mb, err = m.addLocked(key)
+		if err != nil {
+			m.mu.Unlock()
+			return nil, &Error{Op: "create", Err: err}
+		}
+		var createCtx context.Context
+		createCtx, mb.abandon = context.WithCancel(context.WithoutCancel(ctx))
+		m.chores.Go(func() { m.create(createCtx, mb, config) })
+	}
+	mb.used = time.Now()
+	mb.waiting++
+	m.mu.Unlock()
+
+	select {
+	case <-mb.ready:
+		return mb.result()
+	case <-ctx.Done():
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if mb.waiting--; mb.waiting == 0 && !mb.created() {
+			mb.abandon()
+			m.dropLocked(mb)
+		}
+		return nil, &Error{Op: "create", Err: ctx.Err()}
+	}
 }
 
 // List returns the sandboxes of one owner and API, oldest first.
-func (m *Manager) List(owner, api string) []Sandbox { panic("being written") }
+func (m *Manager) List(owner, api string) []Sandbox {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var boxes []*box
+	for key, mb := range m.members {
+		if key.Owner == owner && key.API == api && mb.created() {
+			boxes = append(boxes, mb.box)
+		}
+	}
+	slices.SortFunc(boxes, func(a, b *box) int {
+		return cmp.Or(a.created.Compare(b.created), strings.Compare(a.id, b.id))
+	})
+	list := make([]Sandbox, len(boxes))
+	for i, b := range boxes {
+		list[i] = b
+	}
+	return list
+}
 
 // Remove closes the sandbox of that key and forgets it. The error wraps
-// ErrNotFound when there is none.
-func (m *Manager) Remove(ctx context.Context, key Key) error { panic("being written") }
+// ErrNotFound when there is none. After another error it is still there and
+// Remove may be called again.
+func (m *Manager) Remove(ctx context.Context, key Key) error {
+	m.mu.Lock()
+	mb := m.members[key]
+	m.mu.Unlock()
+	if mb == nil {
+		return &Error{Op: "remove", Sandbox: key.Name, Err: ErrNotFound}
+	}
+	return m.remove(ctx, mb)
+}
 
-// Close removes all sandboxes in parallel and returns every failure. After Close,
-// Create and GetOrCreate answer ErrClosed.
-func (m *Manager) Close(ctx context.Context) error { panic("being written") }
+// Close removes all sandboxes in parallel and returns every failure, after which
+// it may be called again. From the first call on, Create and GetOrCreate answer
+// ErrClosed.
+func (m *Manager) Close(ctx context.Context) error {
+	m.mu.Lock()
+	m.closed = true
+	all := slices.Concat(slices.Collect(maps.Values(m.members)), slices.Collect(maps.Keys(m.leaving)))
+	for _, mb := range all {
+		mb.abandon()
+	}
+	m.mu.Unlock()
+
+	var failures *multierror.Error
+	var mu sync.Mutex // guards failures
+	var group errgroup.Group
+	group.SetLimit(closesAtOnce)
+	for _, mb := range all {
+		group.Go(func() error {
+			if err := m.remove(ctx, mb); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failures = multierror.Append(failures, err)
+			}
+			return nil
+		})
+	}
+	group.Wait()
+	m.chores.Wait()
+	return failures.ErrorOrNil()
+}
+
+// closesAtOnce bounds how many sandboxes are removed at the same time.
+const closesAtOnce = 32

@@ -195,7 +195,8 @@ func (o *output) end(err error) {
 	}
 }
 
-// size returns how many bytes are kept for the record.
+// size returns how many bytes are kept for the record. It does not change any more
+// once the output is over.
 func (o *output) size() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -101,7 +101,7 @@ func New(ctx context.Context, b backend.Backend, cfg *Config, opts *Options) (Sa
 	if opts != nil {
 		o = *opts
 	}
-	sb, err := newBox(ctx, b, cfg, o, unmanaged{})
+	sb, err := newBox(ctx, b, newID("sbx_"), cfg, o, unmanaged{})
 	if err != nil {
 		return nil, err
 	}
