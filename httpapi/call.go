@@ -1,0 +1,162 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandbox-go/sandbox"
+)
+
+const (
+	// maxName bounds the name of a sandbox, which is kept as long as it lives.
+	maxName = 1024
+
+	// sendTime is how long a client may take to read the rest of an answer once
+	// the command is over.
+	sendTime = 30 * time.Second
+
+	// removeTime bounds the removal of a sandbox that a client asks for.
+	removeTime = 30 * time.Second
+)
+
+// A service is what the three APIs have in common.
+type service struct {
+	manager *sandbox.Manager
+	opts    Options
+	log     *slog.Logger
+}
+
+// An api is the handler of one of the three APIs.
+type api struct {
+	*service
+	name         string
+	prefix       string            // what the paths of all its routes begin with
+	authenticate Authenticator     // nil is Options.Authenticate
+	fields       map[string]string // the request's names of what the core names
+
+	// route returns the endpoints of the path after prefix.
+	route func(path []string) (methods, error)
+
+	// status picks the API's column of the table of status codes.
+	status func(statuses) int
+
+	// shape returns the documented body of an error.
+	shape func(*Error) any
+}
+
+// A call is one request to an API.
+type call struct {
+	api       *api
+	w         *statusWriter
+	r         *http.Request
+	rc        *http.ResponseController
+	path      []string // after the API's prefix, unescaped
+	principal Principal
+	execution string // the id of what it ran, or empty
+}
+
+// ServeHTTP answers one request.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	c := &call{api: a, w: &statusWriter{ResponseWriter: w}, r: r, rc: http.NewResponseController(w)}
+	err := c.serve()
+	if err != nil && c.w.status == 0 {
+		c.refuse(a.explain(err))
+	}
+	c.log(start, err)
+}
+
+func (c *call) serve() error {
+	path, ok := segments(c.r, c.api.prefix)
+	if !ok {
+		return &Error{Status: http.StatusNotFound, Message: "not found"}
+	}
+	c.path = path
+	methods, err := c.api.route(path)
+	if err != nil {
+		return err
+	}
+	serve, err := methods.choose(c.r.Method)
+	if err != nil {
+		return err
+	}
+	if err := c.authenticate(); err != nil {
+		return err
+	}
+	return serve(c)
+}
+
+// key returns the key of the sandbox that the first segment of the path names.
+func (c *call) key() (sandbox.Key, error) {
+	name := c.path[0]
+	switch {
+	case !utf8.ValidString(name):
+		return sandbox.Key{}, invalid(c.api.property("Key.Name"), "must be UTF-8")
+	case strings.ContainsRune(name, 0):
+		return sandbox.Key{}, invalid(c.api.property("Key.Name"), "must not contain a NUL byte")
+	case len(name) > maxName:
+		return sandbox.Key{}, invalid(c.api.property("Key.Name"), fmt.Sprintf("must not be longer than %d bytes", maxName))
+	}
+	return sandbox.Key{Owner: c.principal.Owner, API: c.api.name, Name: name}, nil
+}
+
+// decode reads the whole body, and then the known properties of the object in it.
+// net/http notices that a client leaves only once the body has been read.
+func (c *call) decode(known map[string]field) error {
+	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the body must not be larger than %d bytes", maxBody)}
+	case err != nil:
+		return invalid("body", "could not be read")
+	}
+	return decode(body, known)
+}
+
+// lift takes the server's deadlines off the connection while a command runs: a
+// ReadTimeout would look as if the client had left, and a WriteTimeout would cut
+// the answer. Servers and tests that have no deadlines say ErrNotSupported.
+func (c *call) lift() {
+	_ = c.rc.SetReadDeadline(time.Time{})
+	_ = c.rc.SetWriteDeadline(time.Time{})
+}
+
+// limit bounds the sending of what is left of the answer.
+func (c *call) limit() { _ = c.rc.SetWriteDeadline(time.Now().Add(sendTime)) }
+
+// reply answers with v. A client that does not take the answer has left: nobody is
+// there to be told.
+func (c *call) reply(status int, v any) {
+	c.w.Header().Set("Content-Type", "application/json")
+	c.w.WriteHeader(status)
+	_ = encoder(c.w).Encode(v)
+}
+
+// refuse answers with e in the API's shape.
+func (c *call) refuse(e *Error) {
+	h := c.w.Header()
+	if e.allow != "" {
+		h.Set("Allow", e.allow)
+	}
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	c.reply(e.Status, c.api.shape(e))
+}
+
+// encoder returns an encoder that leaves <, > and & as they are.
+func encoder(w io.Writer) *json.Encoder {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc
+}

@@ -1,0 +1,59 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/sandbox-go/sandbox"
+)
+
+// authenticate finds out who makes the call.
+func (c *call) authenticate() error {
+	authenticate := c.api.authenticate
+	if authenticate == nil {
+		authenticate = c.api.opts.Authenticate
+	}
+	err := errors.New("no Authenticator is set")
+	if authenticate != nil {
+		c.principal, err = authenticate(c.r)
+	}
+	var chosen *Error
+	if err == nil || errors.As(err, &chosen) {
+		return err
+	}
+	c.w.Header().Set("WWW-Authenticate", "Bearer")
+	return &Error{Status: http.StatusUnauthorized, Message: "missing or invalid API key", err: err}
+}
+
+// authorize asks whether cmd may run, and lets it be changed. What the core would
+// refuse is refused here, so that no sandbox is made for it.
+func (c *call) authorize(cmd *sandbox.Command) error {
+	if c.api.opts.Authorize != nil {
+		if err := c.api.opts.Authorize(c.r.Context(), c.principal, cmd); err != nil {
+			return hookError(err)
+		}
+	}
+	return cmd.Validate()
+}
+
+// config asks what a new sandbox of that name is made of.
+func (c *call) config(ctx context.Context, name string) (*sandbox.Config, error) {
+	if c.api.opts.NewSandbox == nil {
+		return nil, nil
+	}
+	cfg, err := c.api.opts.NewSandbox(ctx, c.principal, c.api.name, name)
+	return cfg, hookError(err)
+}
+
+// hookError returns what the error of a user's function is answered with.
+func hookError(err error) error {
+	var chosen *Error
+	switch {
+	case err == nil || errors.As(err, &chosen):
+		return err
+	case errors.Is(err, sandbox.ErrNotFound):
+		return &Error{Status: http.StatusNotFound, Message: "not found", err: err}
+	}
+	return &Error{Status: http.StatusInternalServerError, Message: "internal error", err: err}
+}

@@ -1,0 +1,58 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/sandbox-go/sandbox"
+)
+
+// The names of the three APIs, as hooks are given them and as they stand in
+// sandbox.Key.API.
+const (
+	Rooms     = "rooms"
+	Sandboxes = "sandboxes"
+	Agents    = "agents"
+)
+
+// Handlers are the three APIs over one Manager. They may be used concurrently.
+type Handlers struct {
+	rooms, sandboxes, agents *api
+}
+
+// New returns the three APIs over m. Nil opts are the defaults, which refuse every
+// request: say who may call with Options.Authenticate. The Manager stays the
+// caller's, who closes it.
+func New(m *sandbox.Manager, opts *Options) *Handlers {
+	if opts == nil {
+		opts = &Options{}
+	}
+	s := &service{manager: m, opts: *opts, log: logger(opts.Logger)}
+	return &Handlers{
+		rooms:     newRooms(s),
+		sandboxes: newSandboxes(s),
+		agents:    newAgents(s),
+	}
+}
+
+// Rooms returns the handler of /api/rooms/…
+func (h *Handlers) Rooms() http.Handler { return h.rooms }
+
+// Sandboxes returns the handler of /v1/sandboxes and /v1/sandboxes/…
+func (h *Handlers) Sandboxes() http.Handler { return h.sandboxes }
+
+// Agents returns the handler of /agents/…
+func (h *Handlers) Agents() http.Handler { return h.agents }
+
+// Register mounts the three APIs on mux, each under its documented prefix and for
+// all methods. It panics, as mux.Handle does, when one of them conflicts with a
+// pattern that is there already.
+//
+// A ServeMux answers a path with an empty segment, "." or ".." by a redirect
+// before any handler sees it, where the documents want a 404 in JSON. A service to
+// which that matters sends the prefixes to the handlers before its mux.
+func (h *Handlers) Register(mux *http.ServeMux) {
+	for _, a := range []*api{h.rooms, h.sandboxes, h.agents} {
+		mux.Handle(a.prefix, a)
+		mux.Handle(a.prefix+"/", a)
+	}
+}

@@ -1,0 +1,54 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/sandbox-go/sandbox"
+)
+
+// Options say who may do what, and what new sandboxes are made of. Functions are
+// called concurrently. An error that one of them returns is answered as it says
+// when it is an *Error, and as a 404 when it wraps sandbox.ErrNotFound. Any other
+// is logged and answered with a 500 that does not show it.
+type Options struct {
+	// Authenticate says who makes a request, to any of the APIs that has no
+	// function of its own below. Any error but an *Error is answered with a
+	// 401. Nil refuses every request.
+	Authenticate Authenticator
+
+	// These are used instead of Authenticate, each for its own API, where they
+	// are not nil.
+	AuthenticateRooms     Authenticator
+	AuthenticateSandboxes Authenticator
+	AuthenticateAgents    Authenticator
+
+	// NewSandbox decides what a sandbox is made of, when one is about to be
+	// made: by its first use in rooms and agents, by request in sandboxes, where
+	// name is empty. Nil, and a nil Config, are the backend's defaults. The
+	// Config is not changed.
+	NewSandbox func(ctx context.Context, p Principal, api, name string) (*sandbox.Config, error)
+
+	// Authorize may refuse a command, or change it, before anything is made or
+	// started for it. Nil allows every command.
+	Authorize func(ctx context.Context, p Principal, cmd *sandbox.Command) error
+
+	// Sizes maps a size of the sandboxes API ("small", "medium", "large") to
+	// limits, which then replace those that NewSandbox gave. A size that is not
+	// in it is recorded only.
+	Sizes map[string]sandbox.Limits
+
+	// Logger takes one line per request. Nil is silent.
+	Logger *slog.Logger
+}
+
+// An Authenticator says who makes a request.
+type Authenticator func(*http.Request) (Principal, error)
+
+// A Principal is who makes a request.
+type Principal struct {
+	// Owner is the account that sandboxes belong to: sandbox.Key.Owner. It is
+	// not the credential, of which an account may have several.
+	Owner string
+}

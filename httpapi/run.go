@@ -1,0 +1,43 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/sandbox-go/sandbox"
+)
+
+// runIn runs cmd in the sandbox of that key, which is made when there is none. A
+// client that leaves cancels the command: it will try again, and two copies must
+// not run.
+func (c *call) runIn(key sandbox.Key, cmd sandbox.Command) (*sandbox.Execution, error) {
+	if err := c.authorize(&cmd); err != nil {
+		return nil, err
+	}
+	c.lift()
+	defer c.limit()
+	sb, err := c.api.manager.GetOrCreate(c.r.Context(), key, func(ctx context.Context) (*sandbox.Config, error) {
+		return c.config(ctx, key.Name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.run(c.r.Context(), sb, cmd)
+}
+
+// run runs cmd in sb.
+func (c *call) run(ctx context.Context, sb sandbox.Sandbox, cmd sandbox.Command) (*sandbox.Execution, error) {
+	rec, err := sb.Run(ctx, cmd)
+	if err == nil {
+		c.execution = rec.ID
+	}
+	return rec, err
+}
+
+// remove removes the sandbox of that key, also when the client leaves meanwhile.
+func (c *call) remove(key sandbox.Key) error {
+	c.lift()
+	defer c.limit()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), removeTime)
+	defer cancel()
+	return c.api.manager.Remove(ctx, key)
+}
