@@ -21,12 +21,11 @@ func newTurns(n int) *semaphore.Weighted {
 // admit waits for a turn in the sandbox, then for one among all.
 func (mb *member) admit(ctx context.Context) (done func(), err error) {
 	m := mb.m
-	wait, cancel := context.WithTimeout(ctx, m.opts.MaxWait)
-	defer cancel()
-	if err := take(ctx, wait, mb.turns, "running executions in one sandbox", m.opts.MaxRunningPerSandbox); err != nil {
+	until := time.Now().Add(m.opts.MaxWait)
+	if err := take(ctx, until, mb.turns, "running executions in one sandbox", m.opts.MaxRunningPerSandbox); err != nil {
 		return nil, err
 	}
-	if err := take(ctx, wait, m.turns, "running executions", m.opts.MaxRunning); err != nil {
+	if err := take(ctx, until, m.turns, "running executions", m.opts.MaxRunning); err != nil {
 		give(mb.turns)
 		return nil, err
 	}
@@ -50,11 +49,13 @@ func (mb *member) done() {
 // short, and nobody knows when one will end.
 const retryAfter = time.Second
 
-// take takes a turn, and waits for it until wait ends.
-func take(ctx, wait context.Context, turns *semaphore.Weighted, what string, n int) error {
+// take takes a turn, and waits for it until then.
+func take(ctx context.Context, until time.Time, turns *semaphore.Weighted, what string, n int) error {
 	if turns == nil || turns.TryAcquire(1) {
 		return nil
 	}
+	wait, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	if turns.Acquire(wait, 1) == nil {
 		return nil
 	}

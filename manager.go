@@ -116,12 +116,11 @@ func orDefault[T int | int64 | time.Duration](v, def T) T {
 // key, or ErrLimit.
 func (m *Manager) Create(ctx context.Context, key Key, cfg *Config) (Sandbox, error) {
 	m.mu.Lock()
-	mb, err := m.addLocked(key)
+	mb, ctx, err := m.addLocked(ctx, key)
 	m.mu.Unlock()
 	if err != nil {
 		return nil, &Error{Op: "create", Err: err}
 	}
-	ctx, mb.abandon = context.WithCancel(ctx)
 	m.create(ctx, mb, func(context.Context) (*Config, error) { return cfg, nil })
 	return mb.result()
 }
@@ -144,37 +143,15 @@ func (m *Manager) Get(key Key) (Sandbox, error) {
 // when nobody waits any more. Config is asked what to make it of, only when it is
 // made; its error is returned as it is. A nil config is the backend's defaults.
 func (m *Manager) GetOrCreate(ctx context.Context, key Key, config func(context.Context) (*Config, error)) (Sandbox, error) {
-	m.mu.Lock()
-	mb := m.members[key]
-	if mb != nil && mb.dead() {
-		m.replaceLocked(mb)
-		mb = nil
+	mb, err := m.join(ctx, key, config)
+	if err != nil {
+		return nil, &Error{Op: "create", Err: err}
 	}
-	if mb == nil {
-		var err error
-		mb, err = m.addLocked(key)
-		if err != nil {
-			m.mu.Unlock()
-			return nil, &Error{Op: "create", Err: err}
-		}
-		var createCtx context.Context
-		createCtx, mb.abandon = context.WithCancel(context.WithoutCancel(ctx))
-		m.chores.Go(func() { m.create(createCtx, mb, config) })
-	}
-	mb.used = time.Now()
-	mb.waiting++
-	m.mu.Unlock()
-
 	select {
 	case <-mb.ready:
 		return mb.result()
 	case <-ctx.Done():
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if mb.waiting--; mb.waiting == 0 && !mb.created() {
-			mb.abandon()
-			m.dropLocked(mb)
-		}
+		m.leave(mb)
 		return nil, &Error{Op: "create", Err: ctx.Err()}
 	}
 }
@@ -239,7 +216,16 @@ func (m *Manager) Close(ctx context.Context) error {
 		})
 	}
 	group.Wait()
-	m.chores.Wait()
+	idle := make(chan struct{})
+	go func() {
+		defer close(idle)
+		m.chores.Wait()
+	}()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		failures = multierror.Append(failures, ctx.Err())
+	}
 	return failures.ErrorOrNil()
 }
 

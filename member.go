@@ -26,31 +26,70 @@ type member struct {
 	timer   *time.Timer
 }
 
-// addLocked takes key for a sandbox that is about to be created.
-func (m *Manager) addLocked(key Key) (*member, error) {
+// addLocked takes key for a sandbox that is about to be created. The context it
+// returns is ctx, until the creation is abandoned.
+func (m *Manager) addLocked(ctx context.Context, key Key) (*member, context.Context, error) {
 	id := newID("sbx_")
 	if key.Name == "" {
 		key.Name = id
 	}
 	switch {
 	case m.closed:
-		return nil, ErrClosed
+		return nil, nil, ErrClosed
 	case m.members[key] != nil:
-		return nil, ErrExists
+		return nil, nil, ErrExists
 	case m.opts.MaxSandboxes > 0 && len(m.members)+len(m.leaving) >= m.opts.MaxSandboxes:
-		return nil, &LimitError{Limit: "sandboxes", Max: m.opts.MaxSandboxes}
+		return nil, nil, &LimitError{Limit: "sandboxes", Max: m.opts.MaxSandboxes}
 	}
 	mb := &member{
-		m:       m,
-		key:     key,
-		id:      id,
-		turns:   newTurns(m.opts.MaxRunningPerSandbox),
-		ready:   make(chan struct{}),
-		abandon: func() {},
-		used:    time.Now(),
+		m:     m,
+		key:   key,
+		id:    id,
+		turns: newTurns(m.opts.MaxRunningPerSandbox),
+		ready: make(chan struct{}),
+		used:  time.Now(),
 	}
+	ctx, mb.abandon = context.WithCancel(ctx)
 	m.members[key] = mb
+	return mb, ctx, nil
+}
+
+// join returns the member of that key for a caller that will wait for it, and
+// begins to create it when there is none alive.
+func (m *Manager) join(ctx context.Context, key Key, config func(context.Context) (*Config, error)) (*member, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, ErrClosed
+	}
+	mb := m.members[key]
+	if mb != nil && mb.dead() {
+		m.replaceLocked(mb)
+		mb = nil
+	}
+	if mb == nil {
+		added, ctx, err := m.addLocked(context.WithoutCancel(ctx), key)
+		if err != nil {
+			return nil, err
+		}
+		mb = added
+		m.chores.Go(func() { m.create(ctx, mb, config) })
+	}
+	mb.used = time.Now()
+	mb.waiting++
 	return mb, nil
+}
+
+// leave is for a caller that does not wait for mb any more. When none is left, the
+// creation is given up.
+func (m *Manager) leave(mb *member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mb.waiting--
+	if mb.waiting == 0 && !mb.created() && m.members[mb.key] == mb && !m.closed {
+		mb.abandon()
+		m.replaceLocked(mb)
+	}
 }
 
 // create makes the sandbox of mb, and ends with ready closed.
