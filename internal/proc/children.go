@@ -1,0 +1,190 @@
+//go:build linux && (amd64 || arm64)
+
+package proc
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// Children are the children of a process that is a child subreaper, so that what
+// its descendants leave behind becomes its child too. It is the only one in the
+// process who reaps. Its methods may be called concurrently.
+type Children struct {
+	// Reaped is called with every child that has ended. None reports that none
+	// is left. No call is made while another runs.
+	Reaped func(pid int, status unix.WaitStatus, usage *unix.Rusage, none bool)
+
+	// Spare names the children that Kill leaves alone; nil is none.
+	Spare func(pid int) bool
+
+	// mu is held while something is started, signalled or reaped. So a child
+	// that is signalled has not been reaped, and its number is still its own.
+	mu      sync.Mutex
+	started *sync.Cond
+	none    bool
+	reaped  chan struct{} // has an element when one was reaped lately
+}
+
+// NewChildren returns the children of the calling process, which must not have
+// any yet, and starts to reap.
+func NewChildren() *Children {
+	c := &Children{none: true, reaped: make(chan struct{}, 1)}
+	c.started = sync.NewCond(&c.mu)
+	go c.reap()
+	return c
+}
+
+// Start calls f, which starts a child, before anything else happens to children.
+func (c *Children) Start(f func() error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := f()
+	if err == nil {
+		c.none = false
+		c.started.Signal()
+	}
+	return err
+}
+
+// Hold calls f while no child is reaped.
+func (c *Children) Hold(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}
+
+func (c *Children) reap() {
+	for {
+		c.mu.Lock()
+		for c.none {
+			c.started.Wait()
+		}
+		c.mu.Unlock()
+		// Leaves the child as it is, until nobody is about to signal it.
+		unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
+		c.mu.Lock()
+		c.collectLocked()
+		c.mu.Unlock()
+	}
+}
+
+// collectLocked reaps every child that has ended.
+func (c *Children) collectLocked() {
+	var last struct {
+		pid    int
+		status unix.WaitStatus
+		usage  unix.Rusage
+	}
+	for {
+		var status unix.WaitStatus
+		var usage unix.Rusage
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG|unix.WALL, &usage)
+		if err == unix.EINTR {
+			continue
+		}
+		c.none = err == unix.ECHILD
+		if last.pid > 0 && c.Reaped != nil {
+			c.Reaped(last.pid, last.status, &last.usage, c.none)
+		}
+		if pid <= 0 {
+			break
+		}
+		last.pid, last.status, last.usage = pid, status, usage
+	}
+	select {
+	case c.reaped <- struct{}{}:
+	default:
+	}
+}
+
+// How long a kill goes on, tries without stopping the user, and waits between
+// two passes.
+const (
+	killTime   = 10 * time.Second
+	gentleTime = 300 * time.Millisecond
+	passTime   = 10 * time.Millisecond
+)
+
+// Kill ends every child that is not spared, and all their descendants. It
+// returns when it has seen that none is left, or with what is left after 10 s.
+// With as it may also stop, for moments, everything else that runs as that user;
+// nil leaves others alone.
+func (c *Children) Kill(as *User) []backend.Survivor {
+	begin := time.Now()
+	for pass := 0; ; pass++ {
+		if c.gone() {
+			return nil
+		}
+		switch since := time.Since(begin); {
+		case since > killTime:
+			return c.survivors()
+		case since > gentleTime && as != nil:
+			as.stopped(func() { c.strikeFor(time.Second) })
+		default:
+			c.strike()
+			c.await(passTime)
+		}
+	}
+}
+
+// strikeFor strikes until nothing is left, but not for longer than d.
+func (c *Children) strikeFor(d time.Duration) {
+	for begin := time.Now(); time.Since(begin) < d && !c.gone(); {
+		c.strike()
+		c.await(time.Millisecond)
+	}
+}
+
+// await waits until children have been reaped, or for d.
+func (c *Children) await(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c.reaped:
+	case <-timer.C:
+	}
+}
+
+func (c *Children) gone() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.none || c.Spare != nil && len(c.targetsLocked()) == 0
+}
+
+// targetsLocked returns the children that are not spared.
+func (c *Children) targetsLocked() []int {
+	var pids []int
+	for _, pid := range childrenOf(os.Getpid()) {
+		if c.Spare == nil || !c.Spare(pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// survivors names what a kill could not end.
+func (c *Children) survivors() []backend.Survivor {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var left []backend.Survivor
+	for _, pid := range c.targetsLocked() {
+		left = append(left, backend.Survivor{PID: pid, Name: nameOf(pid)})
+	}
+	return left
+}
+
+// strike kills the whole tree as it is now.
+func (c *Children) strike() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, pid := range c.targetsLocked() {
+		t := target{pid: pid, fd: -1}
+		t.kill(maxDepth)
+	}
+}

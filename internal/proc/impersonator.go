@@ -1,0 +1,140 @@
+//go:build linux && (amd64 || arm64)
+
+package proc
+
+import (
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// An Impersonator is a thread that can signal as somebody else. It exists before
+// it is needed: a fork bomb may leave no room for a new one.
+type Impersonator struct {
+	calls chan call
+	locks int
+}
+
+type call struct {
+	uid  int
+	s    unix.Signal
+	done chan struct{}
+}
+
+// NewImpersonator starts the thread. The calling goroutine must be locked to the
+// process's first thread: others look at that one to see whether they may signal
+// the process. Locks is a file that all agents of a machine or container share;
+// its byte at a user's number is locked while that user is stopped.
+func NewImpersonator(locks int) *Impersonator {
+	i := &Impersonator{calls: make(chan call), locks: locks}
+	ready := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		close(ready)
+		for c := range i.calls {
+			signalAs(c.uid, c.s)
+			close(c.done)
+		}
+	}()
+	<-ready
+	return i
+}
+
+// nobody is a user that no process runs as. A process may signal another when
+// its real or its effective uid fits; with nobody as the real one, the thread can
+// do no more than its effective uid can, and its victims cannot signal it.
+const nobody = 0xfffffffd
+
+// signalAs sends s to every process of uid, from the calling thread. The system
+// calls are raw ones: the wrappers change the whole process. The saved uid stays
+// root, which is the way back.
+func signalAs(uid int, s unix.Signal) {
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, uintptr(uid), 0); errno != 0 {
+		// A user namespace without that number.
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), 0); errno != 0 {
+			return
+		}
+	}
+	all := -1
+	unix.RawSyscall(unix.SYS_KILL, uintptr(all), uintptr(s), 0)
+	unix.RawSyscall(unix.SYS_SETRESUID, 0, 0, 0)
+}
+
+// A User is one whose processes belong to one sandbox alone.
+type User struct {
+	uid int
+	as  *Impersonator
+}
+
+// User returns the user of that number, which must not be 0.
+func (i *Impersonator) User(uid int) *User { return &User{uid, i} }
+
+func (u *User) signal(s unix.Signal) {
+	c := call{u.uid, s, make(chan struct{})}
+	u.as.calls <- c
+	<-c.done
+}
+
+// stopped calls f while everything of the user is stopped. What was not stopped
+// before and is left goes on then.
+func (u *User) stopped(f func()) {
+	// Two at once would each take what the other has stopped for stopped before.
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(u.uid), Len: 1}
+	unix.FcntlFlock(uintptr(u.as.locks), unix.F_SETLKW, &lock)
+	defer func() {
+		lock.Type = unix.F_UNLCK
+		unix.FcntlFlock(uintptr(u.as.locks), unix.F_SETLK, &lock)
+	}()
+	before := make(map[int]string)
+	for _, pid := range processesOf(u.uid) {
+		if st := statOf(pid); st.state == 'T' {
+			before[pid] = st.start
+		}
+	}
+	u.signal(unix.SIGSTOP)
+	f()
+	for _, pid := range processesOf(u.uid) {
+		if st := statOf(pid); before[pid] != st.start {
+			u.resume(pid)
+		}
+	}
+}
+
+// resume lets a process of the user go on that does not descend from the caller.
+func (u *User) resume(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	for p := pid; p > 1; p = parentOf(p) {
+		if p == os.Getpid() {
+			return
+		}
+	}
+	if st := statOf(pid); st.state == 'T' {
+		unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0)
+	}
+}
+
+// Sweep ends every process of the user. It returns when it has seen that none is
+// left, or with what is left after 10 s.
+func (u *User) Sweep() []backend.Survivor {
+	for begin := time.Now(); ; {
+		u.signal(unix.SIGKILL)
+		var left []backend.Survivor
+		for _, pid := range processesOf(u.uid) {
+			if st := statOf(pid); st.state != 'Z' && st.state != 0 {
+				left = append(left, backend.Survivor{PID: pid, Name: nameOf(pid)})
+			}
+		}
+		if len(left) == 0 || time.Since(begin) > killTime {
+			return left
+		}
+		time.Sleep(passTime)
+	}
+}

@@ -1,0 +1,83 @@
+//go:build linux && (amd64 || arm64)
+
+package proc
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// childrenOf returns the children of a process. The list may be outdated when it
+// is read, and incomplete when the process forks meanwhile.
+func childrenOf(pid int) []int {
+	tasks := "/proc/" + strconv.Itoa(pid) + "/task/"
+	var pids []int
+	for _, tid := range readNames(tasks) {
+		list, _ := os.ReadFile(tasks + tid + "/children")
+		for field := range strings.FieldsSeq(string(list)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids
+}
+
+func readNames(dir string) []string {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(-1)
+	return names
+}
+
+// A stat is what proc_pid_stat(5) tells of a process.
+type stat struct {
+	state  byte
+	parent int
+	start  string // when it started, in ticks: with the pid it names the process
+}
+
+// statOf reads a process's stat; the zero stat is of none.
+func statOf(pid int) stat {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	// The name before may hold anything, also parentheses.
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(f) < 20 {
+		return stat{}
+	}
+	parent, _ := strconv.Atoi(string(f[1]))
+	return stat{state: f[0][0], parent: parent, start: string(f[19])}
+}
+
+func parentOf(pid int) int { return statOf(pid).parent }
+
+func nameOf(pid int) string {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	return strings.TrimSuffix(string(b), "\n")
+}
+
+// processesOf returns the processes of a user, by real, effective or saved uid:
+// any of them lets the user signal it.
+func processesOf(uid int) []int {
+	want := strconv.Itoa(uid)
+	var pids []int
+	for _, name := range readNames("/proc") {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		b, _ := os.ReadFile("/proc/" + name + "/status")
+		_, uids, _ := strings.Cut(string(b), "\nUid:")
+		uids, _, _ = strings.Cut(uids, "\n")
+		if slices.Contains(strings.Fields(uids), want) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

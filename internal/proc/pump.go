@@ -1,0 +1,181 @@
+//go:build unix
+
+package proc
+
+import (
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// bufferSize is how much a pump reads at once.
+const bufferSize = 64 << 10
+
+// buffers are shared by all pumps. A pump has one only between a read and the
+// end of its delivery, so that idle commands have none.
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+// A Pump moves what comes out of a pipe to a sink, from a goroutine of its own.
+// It closes the pipe when it is over.
+type Pump struct {
+	file *os.File
+	raw  syscall.RawConn
+	sink io.Writer
+	over chan struct{}
+
+	mu        sync.Mutex // guards what follows
+	changed   *sync.Cond
+	read      int64 // taken from the pipe
+	delivered int64 // of these, no longer on their way to the sink
+	limit     int64 // where to end, or -1
+	discard   bool
+	writing   bool // a Write of the sink is in progress
+	enlarged  bool
+}
+
+// NewPump starts a Pump. It owns r, the read end of a pipe, which must be in
+// non-blocking mode.
+func NewPump(r *os.File, sink io.Writer) (*Pump, error) {
+	raw, err := r.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	p := &Pump{file: r, raw: raw, sink: sink, over: make(chan struct{}), limit: -1}
+	p.changed = sync.NewCond(&p.mu)
+	go p.run()
+	return p, nil
+}
+
+// Over is closed when the pipe has ended, or Finish's end is reached, and every
+// byte is with the sink.
+func (p *Pump) Over() <-chan struct{} { return p.over }
+
+// Flush waits until every byte that is in the pipe now is with the sink.
+func (p *Pump) Flush() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for end := p.endLocked(); p.delivered < end && !p.isOver(); {
+		p.changed.Wait()
+	}
+}
+
+// Finish has the pump end after what is in the pipe now, whoever else holds it.
+func (p *Pump) Finish() {
+	p.mu.Lock()
+	if p.limit < 0 {
+		p.limit = p.endLocked()
+	}
+	p.mu.Unlock()
+	p.file.SetReadDeadline(time.Unix(1, 0)) // wakes the pump
+}
+
+// Discard has all further bytes go nowhere. It waits for a Write of the sink
+// that is in progress.
+func (p *Pump) Discard() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.discard = true
+	p.changed.Broadcast()
+	for p.writing {
+		p.changed.Wait()
+	}
+}
+
+// endLocked returns where the bytes that are in the pipe now end. No read runs
+// meanwhile, so it counts none twice and none not at all.
+func (p *Pump) endLocked() int64 {
+	n := 0
+	p.raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), fionread) })
+	return p.read + int64(n)
+}
+
+func (p *Pump) isOver() bool {
+	select {
+	case <-p.over:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *Pump) run() {
+	for {
+		buf, n := p.next()
+		if n == 0 {
+			break
+		}
+		p.deliver(buf[:n])
+		buffers.Put(buf)
+	}
+	p.file.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.over)
+	p.changed.Broadcast()
+}
+
+// next waits for bytes, and returns none at the end.
+func (p *Pump) next() (buf *[bufferSize]byte, n int) {
+	try := func(fd uintptr) (done bool) {
+		buf, n, done = p.take(int(fd))
+		return done
+	}
+	if p.raw.Read(try) != nil {
+		// Finish has ended the waiting: what is left is taken without.
+		p.raw.Control(func(fd uintptr) { try(fd) })
+	}
+	return buf, n
+}
+
+// take reads without waiting. It is done when it has bytes or when there will be
+// none.
+func (p *Pump) take(fd int) (buf *[bufferSize]byte, n int, done bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	size := bufferSize
+	if p.limit >= 0 {
+		size = int(min(p.limit-p.read, bufferSize))
+	}
+	if size == 0 {
+		return nil, 0, true
+	}
+	buf = buffers.Get().(*[bufferSize]byte)
+	n, err := ignoringEINTR(func() (int, error) { return unix.Read(fd, buf[:size]) })
+	if n <= 0 {
+		buffers.Put(buf)
+		return nil, 0, err != unix.EAGAIN || p.limit >= 0
+	}
+	p.read += int64(n)
+	if n == bufferSize && !p.enlarged {
+		p.enlarged = true
+		enlarge(fd)
+	}
+	return buf, n, true
+}
+
+func (p *Pump) deliver(b []byte) {
+	p.mu.Lock()
+	p.writing = !p.discard
+	if p.writing {
+		p.mu.Unlock()
+		p.sink.Write(b)
+		p.mu.Lock()
+	}
+	p.writing = false
+	p.delivered += int64(len(b))
+	p.changed.Broadcast()
+	p.mu.Unlock()
+}
+
+func ignoringEINTR(f func() (int, error)) (int, error) {
+	for {
+		n, err := f()
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
+}

@@ -1,0 +1,53 @@
+//go:build linux && (amd64 || arm64)
+
+package proc
+
+import "golang.org/x/sys/unix"
+
+// maxDepth bounds the descriptors that one pass over a tree holds. What is
+// deeper comes up as what is above it dies.
+const maxDepth = 64
+
+// A target is a process that is known to be of the tree. Its number cannot be
+// another's: it is an unreaped child of the caller, or fd refers to it.
+type target struct {
+	pid int
+	fd  int // -1 for a child
+}
+
+func (t target) signal(s unix.Signal) error {
+	if t.fd < 0 {
+		return unix.Kill(t.pid, s)
+	}
+	return unix.PidfdSendSignal(t.fd, s, nil, 0)
+}
+
+// kill ends t and its descendants. It stops t first, so that it cannot fork
+// while they are looked at.
+func (t target) kill(depth int) {
+	t.signal(unix.SIGSTOP)
+	if depth > 0 {
+		for _, pid := range childrenOf(t.pid) {
+			if child, ok := t.child(pid); ok {
+				child.kill(depth - 1)
+				unix.Close(child.fd)
+			}
+		}
+	}
+	t.signal(unix.SIGKILL)
+}
+
+// child returns the target for pid, if that is a child of t. What a list said
+// may be outdated, and the number another's by now: so its parent is read once
+// the process is held, and t must not have been reaped then.
+func (t target) child(pid int) (target, bool) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return target{}, false
+	}
+	if parentOf(pid) == t.pid && t.signal(0) == nil {
+		return target{pid, fd}, true
+	}
+	unix.Close(fd)
+	return target{}, false
+}
