@@ -179,6 +179,9 @@ func (h *handle) until(c <-chan struct{}) error {
 	case <-h.ctx.Done():
 	case <-h.sb.instance.Gone():
 	}
+	if deadline, ok := h.ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-h.ctx.Done() // its timer may be late
+	}
 	if h.ctx.Err() != nil {
 		return context.Cause(h.ctx)
 	}
