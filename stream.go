@@ -217,9 +217,10 @@ func (r *reader) fromWindowLocked() (Chunk, bool) {
 	runs := &r.o.windowRuns
 	for r.run = max(r.run, runs.dropped); r.run < runs.next(); r.run++ {
 		run := runs.list[r.run-runs.dropped]
-		from, pos := run.off, r.pos.at(run.source)
+		pos := r.pos.at(run.source)
 		if n := min(run.off+int64(run.n)-*pos, maxChunk); n > 0 {
-			from, *pos = *pos, *pos+n
+			from := *pos
+			*pos += n
 			at := run.at + from - run.off
 			r.buf = r.o.window.appendTo(r.buf[:0], at, at+n)
 			return Chunk{Source: run.source, Offset: from, Data: r.buf}, true
