@@ -94,8 +94,7 @@ func describe(sb sandbox.Sandbox) sandboxObject {
 		CreatedAt:      info.CreatedAt.UTC(),
 	}
 	if !info.ExpiresAt.IsZero() {
-		expires := info.ExpiresAt.UTC()
-		object.ExpiresAt = &expires
+		object.ExpiresAt = new(info.ExpiresAt.UTC())
 	}
 	return object
 }

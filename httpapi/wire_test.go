@@ -1,0 +1,428 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/httpapi"
+)
+
+// The whole protocol, one request a row. In path, {id} and {other} are sandboxes
+// of the owners a and b, {exec} a finished execution in {id}, {gone} a sandbox that
+// has died. In want, "*" stands for anything. A row whose code is an error must
+// start no command unless it says which.
+func TestWire(t *testing.T) {
+	for _, tt := range wire() {
+		inBubble(t, tt.name, func(t *testing.T) {
+			w := start(t, tt.set)
+			paths := w.populate(t)
+			before := len(w.starts())
+			resp, body := tt.send(t, w, paths.Replace(tt.path))
+			if resp.StatusCode != tt.code {
+				t.Errorf("code = %d, want %d; body: %s", resp.StatusCode, tt.code, body)
+			}
+			if got := resp.Header.Get("Content-Type"); got != "application/json" {
+				t.Errorf("Content-Type = %q", got)
+			}
+			for name, want := range tt.wantHeader {
+				if got := resp.Header.Get(name); got != want {
+					t.Errorf("%s = %q, want %q", name, got, want)
+				}
+			}
+			if tt.want != "" {
+				diffJSON(t, paths.Replace(tt.want), body)
+			}
+			if started := w.starts()[before:]; tt.code >= 400 && !slices.Equal(started, tt.starts) {
+				t.Errorf("started %q, want %q", started, tt.starts)
+			}
+		})
+	}
+}
+
+type wireTest struct {
+	name               string
+	set                func(*world)
+	method, path, body string
+	header             map[string]string // replaces the key of owner a
+	code               int
+	wantHeader         map[string]string
+	want               string
+	starts             []string // by a request that is answered with an error
+}
+
+const (
+	room      = "/api/rooms/r1/sandbox/exec"
+	agent     = "/agents/agent_1/sandbox/exec"
+	sandboxes = "/v1/sandboxes"
+	exec      = "/v1/sandboxes/{id}/exec"
+)
+
+func wire() []wireTest {
+	none := map[string]string{"Authorization": ""}
+	wrong := map[string]string{"Authorization": "Bearer wrong"}
+	keyB := map[string]string{"Authorization": "Bearer key-b"}
+	noRetry := map[string]string{"X-Should-Retry": "false"}
+	maybeRetry := map[string]string{"X-Should-Retry": ""}
+	long := `"` + strings.Repeat("x", 1<<20+1) + `"`
+	large := `{"x":"` + strings.Repeat("x", 9<<20) + `"}`
+	roomWant := func(stdout, stderr string, code string, success string) string {
+		return `{"result":{"stdout":"` + stdout + `","stderr":"` + stderr + `","success":` + success + `,"exitCode":` + code + `,"command":"*","duration":"*","timestamp":"*"},"sandboxName":"sandbox-r1"}`
+	}
+	execution := func(status, code, stdout, stderr string) string {
+		return `{"object":"execution","id":"*","sandbox_id":"{id}","status":"` + status + `","exit_code":` + code + `,"stdout":"` + stdout + `","stderr":"` + stderr + `","truncated":false,"duration_ms":"*","started_at":"*","finished_at":"*","*":0}`
+	}
+	agentWant := func(code, stdout, stderr, outOffset, errOffset string) string {
+		return `{"exitCode":` + code + `,"handle":"*","state":"exited","stdout":"` + stdout + `","stderr":"` + stderr + `","stdoutOffset":` + outOffset + `,"stderrOffset":` + errOffset + `}`
+	}
+	roomError := func(msg string) string { return `{"error":"` + msg + `"}` }
+	roomInvalid := func(details string) string { return `{"error":"invalid request","details":` + details + `}` }
+	sbError := func(msg, kind string) string {
+		return `{"error":{"message":"` + msg + `","type":"` + kind + `"}}`
+	}
+	agentError := func(msg, code string) string { return `{"error":"` + msg + `","code":"` + code + `"}` }
+	refuse := func(e *httpapi.Error) func(*world) {
+		return func(w *world) {
+			w.opts.Authorize = func(context.Context, httpapi.Principal, *sandbox.Command) error { return e }
+		}
+	}
+	config := func(err error) func(*world) {
+		return func(w *world) {
+			w.opts.NewSandbox = func(_ context.Context, _ httpapi.Principal, api, name string) (*sandbox.Config, error) {
+				if name == "warm" || api == httpapi.Sandboxes && name != "" {
+					return nil, nil
+				}
+				return nil, err
+			}
+		}
+	}
+	noEngine := func(w *world) {
+		w.fake.Create = func(_ context.Context, cfg *sandbox.Config) error {
+			if cfg.Labels["made"] == "before" {
+				return nil
+			}
+			return errors.New("the engine does not answer")
+		}
+	}
+	full := func(w *world) { w.limits.MaxSandboxes = 3 }
+
+	return []wireTest{
+		// rooms
+		{name: "room-runs", method: "POST", path: room, body: `{"cmd":"echo hi"}`, code: 200, want: roomWant("hi\\n", "", "0", "true")},
+		{name: "room-exit-code", method: "POST", path: room, body: `{"cmd":"exit 3"}`, code: 200, want: roomWant("out\\n", "err\\n", "3", "false")},
+		{name: "room-timeout", method: "POST", path: room, body: `{"cmd":"sleep 9000"}`, code: 200, want: roomWant("a\\n", "", "124", "false")},
+		{name: "room-not-utf8", method: "POST", path: room, body: `{"cmd":"print binary"}`, code: 200, want: roomWant("a\uFFFD\\u0000b<&>\uFFFD", "", "0", "true")},
+		{name: "room-spaces-are-a-command", method: "POST", path: room, body: `{"cmd":"   "}`, code: 200, want: roomWant("", "*", "127", "false")},
+		{name: "room-extra-property", method: "POST", path: room, body: `{"x":[{"cmd":1}],"cmd":"true","x":2}`, code: 200, want: roomWant("", "", "0", "true")},
+		{name: "room-content-type-is-not-looked-at", method: "POST", path: room, header: map[string]string{"Authorization": "Bearer key-a", "Content-Type": "text/plain"}, body: `{"cmd":"true"}`, code: 200},
+		{name: "room-missing-cmd", method: "POST", path: room, body: `{}`, code: 400, want: roomInvalid(`{"cmd":["Invalid input: expected string, received undefined"]}`)},
+		{name: "room-upper-case-cmd", method: "POST", path: room, body: `{"CMD":"true"}`, code: 400, want: roomInvalid(`{"cmd":["Invalid input: expected string, received undefined"]}`)},
+		{name: "room-number-cmd", method: "POST", path: room, body: `{"cmd":1}`, code: 400, want: roomInvalid(`{"cmd":["Invalid input: expected string, received number"]}`)},
+		{name: "room-null-cmd", method: "POST", path: room, body: `{"cmd":null}`, code: 400, want: roomInvalid(`{"cmd":["Invalid input: expected string, received null"]}`)},
+		{name: "room-boolean-cmd", method: "POST", path: room, body: `{"cmd":true}`, code: 400, want: roomInvalid(`{"cmd":["Invalid input: expected string, received boolean"]}`)},
+		{name: "room-array-cmd", method: "POST", path: room, body: `{"cmd":["true"]}`, code: 400, want: roomInvalid(`{"cmd":["Invalid input: expected string, received array"]}`)},
+		{name: "room-object-cmd", method: "POST", path: room, body: `{"cmd":{}}`, code: 400, want: roomInvalid(`{"cmd":["Invalid input: expected string, received object"]}`)},
+		{name: "room-empty-cmd", method: "POST", path: room, body: `{"cmd":""}`, code: 400, want: roomInvalid(`{"cmd":["Command cannot be empty"]}`)},
+		{name: "room-array", method: "POST", path: room, body: `[]`, code: 400, want: roomInvalid(`{}`)},
+		{name: "room-string", method: "POST", path: room, body: `"x"`, code: 400, want: roomInvalid(`{}`)},
+		{name: "room-null", method: "POST", path: room, body: ` null`, code: 400, want: roomInvalid(`{}`)},
+		{name: "room-empty-body", method: "POST", path: room, body: ``, code: 400, want: roomInvalid(`{"body":["*"]}`)},
+		{name: "room-malformed", method: "POST", path: room, body: `{"cmd":`, code: 400, want: roomInvalid(`{"body":["*"]}`)},
+		{name: "room-trailing-garbage", method: "POST", path: room, body: `{"cmd":"true"} x`, code: 400, want: roomInvalid(`{"body":["*"]}`)},
+		{name: "room-two-documents", method: "POST", path: room, body: `{"cmd":"true"}{"cmd":"true"}`, code: 400, want: roomInvalid(`{"body":["*"]}`)},
+		{name: "room-duplicate", method: "POST", path: room, body: `{"cmd":"true","\u0063md":"exit 3"}`, code: 400, want: roomInvalid(`{"cmd":["must not be given twice"]}`)},
+		{name: "room-invalid-utf8", method: "POST", path: room, body: "{\"cmd\":\"\xff\"}", code: 400, want: roomInvalid(`{"body":["must be UTF-8"]}`)},
+		{name: "room-lone-high-surrogate", method: "POST", path: room, body: `{"cmd":"\ud83d"}`, code: 400, want: roomInvalid(`{"body":["*"]}`)},
+		{name: "room-lone-low-surrogate", method: "POST", path: room, body: `{"cmd":"\ude00\ud83d"}`, code: 400, want: roomInvalid(`{"body":["*"]}`)},
+		{name: "room-surrogate-and-text", method: "POST", path: room, body: `{"cmd":"\ud83d\\ude00"}`, code: 400, want: roomInvalid(`{"body":["*"]}`)},
+		{name: "room-surrogate-pair", method: "POST", path: room, body: `{"cmd":"\ud83d\ude00"}`, code: 200},
+		{name: "room-escaped-backslash", method: "POST", path: room, body: `{"cmd":"\\ud83d"}`, code: 200},
+		{name: "room-deep-nesting", method: "POST", path: room, body: `{"x":` + strings.Repeat("[", 1<<20), code: 400, want: roomInvalid(`{"body":["*"]}`)},
+		{name: "room-nul", method: "POST", path: room, body: `{"cmd":"a\u0000b"}`, code: 400, want: roomInvalid(`{"cmd":["*"]}`)},
+		{name: "room-long-cmd", method: "POST", path: room, body: `{"cmd":` + long + `}`, code: 400, want: roomInvalid(`{"cmd":["*"]}`)},
+		{name: "room-large-body", method: "POST", path: room, body: large, code: 413, want: roomError("*")},
+		{name: "room-no-key", method: "POST", path: room, header: none, body: `{"cmd":"true"}`, code: 401, wantHeader: map[string]string{"WWW-Authenticate": "Bearer"}, want: roomError("missing or invalid API key")},
+		{name: "room-wrong-key", method: "POST", path: room, header: wrong, body: `{"cmd":"true"}`, code: 401, want: roomError("missing or invalid API key")},
+		{name: "room-402", set: refuse(&httpapi.Error{Status: 402, Message: "m"}), method: "POST", path: room, body: `{"cmd":"true"}`, code: 402, want: roomError("m")},
+		{name: "room-403", set: refuse(&httpapi.Error{Status: 403, Message: "m"}), method: "POST", path: room, body: `{"cmd":"true"}`, code: 403, want: roomError("m")},
+		{name: "room-429", set: refuse(&httpapi.Error{Status: 429, Message: "m", RetryAfter: 1500 * time.Millisecond}), method: "POST", path: room, body: `{"cmd":"true"}`, code: 429, wantHeader: map[string]string{"Retry-After": "2"}, want: roomError("m")},
+		{name: "room-503", set: refuse(&httpapi.Error{Status: 503, Message: "m"}), method: "POST", path: room, body: `{"cmd":"true"}`, code: 503, want: roomError("m")},
+		{name: "room-limit", set: full, method: "POST", path: room, body: `{"cmd":"true"}`, code: 503, wantHeader: map[string]string{"Retry-After": "1"}, want: roomError("*")},
+		{name: "room-engine-stopped", set: noEngine, method: "POST", path: room, body: `{"cmd":"true"}`, code: 500, want: roomError("sandbox execution failed: sandbox: create: the engine does not answer")},
+		{name: "room-lost", method: "POST", path: room, body: `{"cmd":"lose it"}`, code: 500, want: roomError("*"), starts: []string{"lose it"}},
+		{name: "room-no-shell", method: "POST", path: room, body: `{"cmd":"no-shell"}`, code: 500, want: roomError("sandbox execution failed: sh: not found"), starts: []string{"no-shell"}},
+		{name: "room-hook-fails", set: config(errors.New("secret")), method: "POST", path: room, body: `{"cmd":"true"}`, code: 500, want: roomError("sandbox execution failed: internal error")},
+		{name: "room-get", method: "GET", path: room, code: 405, wantHeader: map[string]string{"Allow": "POST"}, want: roomError("method not allowed - only POST is supported")},
+		{name: "room-put", method: "PUT", path: room, body: `{"cmd":"true"}`, code: 405, wantHeader: map[string]string{"Allow": "POST"}},
+		{name: "room-trailing-slash", method: "POST", path: room + "/", body: `{"cmd":"true"}`, code: 404, want: roomError("not found - only /message and /sandbox/exec endpoints are supported")},
+		{name: "room-unknown-endpoint", method: "POST", path: "/api/rooms/r1/sandbox", body: `{"cmd":"true"}`, code: 404, want: roomError("not found - only /message and /sandbox/exec endpoints are supported")},
+		{name: "room-no-id", method: "POST", path: "/api/rooms", code: 404, want: roomError("not found - room ID is required")},
+		{name: "room-no-id-slash", method: "POST", path: "/api/rooms/", code: 404, want: roomError("not found - room ID is required")},
+		{name: "room-nul-id", method: "POST", path: "/api/rooms/a%00/sandbox/exec", body: `{"cmd":"true"}`, code: 400, want: roomInvalid(`{"roomID":["must not contain a NUL byte"]}`)},
+		{name: "room-not-utf8-id", method: "POST", path: "/api/rooms/%ff/sandbox/exec", body: `{"cmd":"true"}`, code: 400, want: roomInvalid(`{"roomID":["must be UTF-8"]}`)},
+		{name: "room-long-id", method: "POST", path: "/api/rooms/" + strings.Repeat("x", 1025) + "/sandbox/exec", body: `{"cmd":"true"}`, code: 400, want: roomInvalid(`{"roomID":["*"]}`)},
+		{name: "room-removed", method: "DELETE", path: "/api/rooms/warm", code: 200, want: `{"success":true,"sandboxName":"sandbox-warm"}`},
+		{name: "room-removed-before", method: "DELETE", path: "/api/rooms/cold", code: 200, want: `{"success":true,"sandboxName":"sandbox-cold"}`},
+		{name: "room-removed-no-key", method: "DELETE", path: "/api/rooms/warm", header: none, code: 401},
+		{name: "room-get-room", method: "GET", path: "/api/rooms/warm", code: 405, wantHeader: map[string]string{"Allow": "DELETE"}, want: roomError("method not allowed - only DELETE is supported")},
+		{name: "room-not-removable", set: func(w *world) {
+			failed := false
+			w.fake.Destroy = func(context.Context, string) error {
+				if failed {
+					return nil
+				}
+				failed = true
+				return errors.New("the engine does not answer")
+			}
+		}, method: "DELETE", path: "/api/rooms/warm", code: 500, want: roomError("*")},
+
+		// sandboxes
+		{name: "sandbox-runs", method: "POST", path: exec, body: `{"command":"echo hi"}`, code: 200, want: execution("completed", "0", "hi\\n", "")},
+		{name: "sandbox-exit-code", method: "POST", path: exec, body: `{"command":"exit 3","stream":false}`, code: 200, want: execution("completed", "3", "out\\n", "err\\n")},
+		{name: "sandbox-timeout", method: "POST", path: exec, body: `{"command":"sleep 9000","timeout_ms":1000}`, code: 200, want: execution("timeout", "124", "a\\n", "")},
+		{name: "sandbox-default-timeout", method: "POST", path: exec, body: `{"command":"sleep 9000"}`, code: 200, want: execution("timeout", "124", "a\\n", "")},
+		{name: "sandbox-cwd", method: "POST", path: exec, body: `{"command":"pwd","cwd":"/workspace/x"}`, code: 200, want: execution("completed", "0", "/workspace/x\\n", "")},
+		{name: "sandbox-env", method: "POST", path: exec, body: `{"command":"env","env":{"A":"1","B":"2\n3","A":"4"}}`, code: 200, want: execution("completed", "0", "*A=4\\nB=2\\n3\\n", "")},
+		{name: "sandbox-no-shell", method: "POST", path: exec, body: `{"command":"no-shell"}`, code: 200, want: execution("failed", "null", "", "")},
+		{name: "sandbox-no-memory", method: "POST", path: exec, body: `{"command":"no-memory"}`, code: 200, want: execution("failed", "null", "", "")},
+		{name: "sandbox-bad-cwd", method: "POST", path: exec, body: `{"command":"true","cwd":"/missing"}`, code: 400, want: sbError("cwd: /missing: bad directory", "invalid_request"), starts: []string{"true"}},
+		{name: "sandbox-large-env", method: "POST", path: exec, body: `{"command":"true","env":{"BIG":"` + strings.Repeat("x", 101) + `"}}`, code: 400, want: sbError("env: too long", "invalid_request"), starts: []string{"true"}},
+		{name: "sandbox-missing-command", method: "POST", path: exec, body: `{}`, code: 400, want: sbError("command: Invalid input: expected string, received undefined", "invalid_request")},
+		{name: "sandbox-upper-case-command", method: "POST", path: exec, body: `{"COMMAND":"true"}`, code: 400, want: sbError("*", "invalid_request")},
+		{name: "sandbox-empty-command", method: "POST", path: exec, body: `{"command":""}`, code: 400, want: sbError("command: Command cannot be empty", "invalid_request")},
+		{name: "sandbox-long-command", method: "POST", path: exec, body: `{"command":` + long + `}`, code: 400, want: sbError("*", "invalid_request")},
+		{name: "sandbox-empty-body", method: "POST", path: exec, code: 400, want: sbError("*", "invalid_request")},
+		{name: "sandbox-array", method: "POST", path: exec, body: `[]`, code: 400, want: sbError("the body must be a JSON object, not array", "invalid_request")},
+		{name: "sandbox-malformed", method: "POST", path: exec, body: `{"command"`, code: 400, want: sbError("*", "invalid_request")},
+		{name: "sandbox-duplicate", method: "POST", path: exec, body: `{"command":"true","command":"true"}`, code: 400, want: sbError("command: must not be given twice", "invalid_request")},
+		{name: "sandbox-large-body", method: "POST", path: exec, body: large, code: 413, want: sbError("*", "too_large")},
+		{name: "sandbox-timeout-0", method: "POST", path: exec, body: `{"command":"true","timeout_ms":0}`, code: 400, want: sbError("timeout_ms: must be an integer from 1 to 600000", "invalid_request")},
+		{name: "sandbox-timeout-negative", method: "POST", path: exec, body: `{"command":"true","timeout_ms":-1}`, code: 400},
+		{name: "sandbox-timeout-too-long", method: "POST", path: exec, body: `{"command":"true","timeout_ms":600001}`, code: 400},
+		{name: "sandbox-timeout-longest", method: "POST", path: exec, body: `{"command":"true","timeout_ms":6e5}`, code: 200},
+		{name: "sandbox-timeout-fraction", method: "POST", path: exec, body: `{"command":"true","timeout_ms":1.5}`, code: 400},
+		{name: "sandbox-timeout-huge", method: "POST", path: exec, body: `{"command":"true","timeout_ms":1e999}`, code: 400},
+		{name: "sandbox-timeout-string", method: "POST", path: exec, body: `{"command":"true","timeout_ms":"1"}`, code: 400, want: sbError("timeout_ms: Invalid input: expected number, received string", "invalid_request")},
+		{name: "sandbox-stream-string", method: "POST", path: exec, body: `{"command":"true","stream":"true"}`, code: 400},
+		{name: "sandbox-cwd-number", method: "POST", path: exec, body: `{"command":"true","cwd":1}`, code: 400},
+		{name: "sandbox-cwd-nul", method: "POST", path: exec, body: `{"command":"true","cwd":"/\u0000"}`, code: 400, want: sbError("cwd: *", "invalid_request")},
+		{name: "sandbox-env-array", method: "POST", path: exec, body: `{"command":"true","env":[]}`, code: 400},
+		{name: "sandbox-env-number", method: "POST", path: exec, body: `{"command":"true","env":{"A":1}}`, code: 400, want: sbError("env: \\\"A\\\": Invalid input: expected string, received number", "invalid_request")},
+		{name: "sandbox-env-empty-name", method: "POST", path: exec, body: `{"command":"true","env":{"":"x"}}`, code: 400, want: sbError("env: *", "invalid_request")},
+		{name: "sandbox-env-equals-name", method: "POST", path: exec, body: `{"command":"true","env":{"A=B":"x"}}`, code: 400, want: sbError("env: *", "invalid_request")},
+		{name: "sandbox-env-nul", method: "POST", path: exec, body: `{"command":"true","env":{"A":"\u0000"}}`, code: 400, want: sbError("env: *", "invalid_request")},
+		{name: "sandbox-no-key", method: "POST", path: exec, header: none, body: `{"command":"true"}`, code: 401, want: sbError("missing or invalid API key", "unauthorized")},
+		{name: "sandbox-wrong-key", method: "POST", path: exec, header: wrong, body: `{"command":"true"}`, code: 401, want: sbError("missing or invalid API key", "unauthorized")},
+		{name: "sandbox-basic-auth", method: "POST", path: exec, header: map[string]string{"Authorization": "Basic key-a"}, body: `{"command":"true"}`, code: 401},
+		{name: "sandbox-scheme-in-lower-case", method: "POST", path: exec, header: map[string]string{"Authorization": "bearer key-a"}, body: `{"command":"true"}`, code: 200},
+		{name: "sandbox-other-key-of-the-owner", method: "POST", path: exec, header: map[string]string{"Authorization": "Bearer key-a2"}, body: `{"command":"true"}`, code: 200},
+		{name: "sandbox-key-of-another-owner", method: "POST", path: exec, header: keyB, body: `{"command":"true"}`, code: 404, want: sbError("No sandbox with that id", "not_found")},
+		{name: "sandbox-unknown", method: "POST", path: "/v1/sandboxes/sbx_none/exec", body: `{"command":"true"}`, code: 404, want: sbError("No sandbox with that id", "not_found")},
+		{name: "sandbox-of-a-room", method: "POST", path: "/v1/sandboxes/warm/exec", body: `{"command":"true"}`, code: 404, want: sbError("No sandbox with that id", "not_found")},
+		{name: "sandbox-upper-case-id", method: "POST", path: "/v1/sandboxes/SBX_NONE/exec", body: `{"command":"true"}`, code: 404},
+		{name: "sandbox-nul-id", method: "POST", path: "/v1/sandboxes/%00/exec", body: `{"command":"true"}`, code: 400, want: sbError("id: must not contain a NUL byte", "invalid_request")},
+		{name: "sandbox-402", set: refuse(&httpapi.Error{Status: 402, Message: "m"}), method: "POST", path: exec, body: `{"command":"true"}`, code: 402, want: sbError("m", "insufficient_credit")},
+		{name: "sandbox-402-streamed", set: refuse(&httpapi.Error{Status: 402, Message: "m"}), method: "POST", path: exec, body: `{"command":"true","stream":true}`, code: 402, want: sbError("m", "insufficient_credit")},
+		{name: "sandbox-403", set: refuse(&httpapi.Error{Status: 403, Message: "m"}), method: "POST", path: exec, body: `{"command":"true"}`, code: 403, want: sbError("m", "forbidden")},
+		{name: "sandbox-429", set: refuse(&httpapi.Error{Status: 429, Message: "m", RetryAfter: time.Minute}), method: "POST", path: exec, body: `{"command":"true"}`, code: 429, wantHeader: map[string]string{"Retry-After": "60"}, want: sbError("m", "rate_limited")},
+		{name: "sandbox-503", set: refuse(&httpapi.Error{Status: 503, Message: "m"}), method: "POST", path: exec, body: `{"command":"true"}`, code: 503, want: sbError("m", "unavailable")},
+		{name: "sandbox-500", set: refuse(&httpapi.Error{Message: "m"}), method: "POST", path: exec, body: `{"command":"true"}`, code: 500, want: sbError("m", "internal")},
+		{name: "sandbox-code-of-a-hook", set: refuse(&httpapi.Error{Status: 403, Code: "OVER_BUDGET", Message: "m"}), method: "POST", path: exec, body: `{"command":"true"}`, code: 403, want: sbError("m", "over_budget")},
+		{name: "sandbox-gone", method: "POST", path: "/v1/sandboxes/{gone}/exec", body: `{"command":"true"}`, code: 409, want: sbError("*", "conflict")},
+		{name: "sandbox-gone-streamed", method: "POST", path: "/v1/sandboxes/{gone}/exec", body: `{"command":"true","stream":true}`, code: 409, want: sbError("*", "conflict")},
+		{name: "sandbox-lost", method: "POST", path: exec, body: `{"command":"lose it"}`, code: 409, want: sbError("*", "conflict"), starts: []string{"lose it"}},
+		{name: "sandbox-bad-cwd-streamed", method: "POST", path: exec, body: `{"command":"true","cwd":"/missing","stream":true}`, code: 400, want: sbError("cwd: /missing: bad directory", "invalid_request"), starts: []string{"true"}},
+		{name: "sandbox-get-exec", method: "GET", path: exec, code: 405, wantHeader: map[string]string{"Allow": "POST"}, want: sbError("*", "invalid_request")},
+		{name: "sandbox-created", method: "POST", path: sandboxes, body: `{"size":"medium","timeout_minutes":15}`, code: 201, want: `{"id":"*","object":"sandbox","status":"running","size":"medium","timeout_minutes":15,"created_at":"2000-01-01T00:00:01Z","expires_at":"2000-01-01T00:15:01Z"}`},
+		{name: "sandbox-created-by-default", method: "POST", path: sandboxes, body: `{}`, code: 201, want: `{"id":"*","object":"sandbox","status":"running","size":"small","timeout_minutes":60,"created_at":"*","expires_at":"2000-01-01T01:00:01Z"}`},
+		{name: "sandbox-create-size", method: "POST", path: sandboxes, body: `{"size":"huge"}`, code: 400, want: sbError("size: must be one of small, medium, large", "invalid_request")},
+		{name: "sandbox-create-size-number", method: "POST", path: sandboxes, body: `{"size":1}`, code: 400},
+		{name: "sandbox-create-too-short", method: "POST", path: sandboxes, body: `{"timeout_minutes":14}`, code: 400, want: sbError("timeout_minutes: must be an integer from 15 to 1440", "invalid_request")},
+		{name: "sandbox-create-too-long", method: "POST", path: sandboxes, body: `{"timeout_minutes":1441}`, code: 400},
+		{name: "sandbox-create-longest", method: "POST", path: sandboxes, body: `{"timeout_minutes":1440}`, code: 201},
+		{name: "sandbox-create-no-key", method: "POST", path: sandboxes, header: none, body: `{}`, code: 401},
+		{name: "sandbox-create-402", set: config(&httpapi.Error{Status: 402, Message: "m"}), method: "POST", path: sandboxes, body: `{}`, code: 402, want: sbError("m", "insufficient_credit")},
+		{name: "sandbox-create-limit", set: full, method: "POST", path: sandboxes, body: `{}`, code: 429, wantHeader: map[string]string{"Retry-After": "1"}, want: sbError("*", "rate_limited")},
+		{name: "sandbox-create-engine-stopped", set: noEngine, method: "POST", path: sandboxes, body: `{}`, code: 503, want: sbError("*the engine does not answer", "unavailable")},
+		{name: "sandbox-create-unsupported", set: func(w *world) {
+			w.fake.Create = func(_ context.Context, cfg *sandbox.Config) error {
+				if cfg.Labels["size"] == "large" {
+					return errors.ErrUnsupported
+				}
+				return nil
+			}
+		}, method: "POST", path: sandboxes, body: `{"size":"large"}`, code: 500, want: sbError("*", "internal")},
+		{name: "sandbox-list", method: "GET", path: sandboxes + "?limit=100", code: 200, want: `{"object":"list","data":["*","*"],"has_more":false}`},
+		{name: "sandbox-list-of-another-owner", method: "GET", path: sandboxes, header: keyB, code: 200, want: `{"object":"list","data":[{"id":"{other}","object":"sandbox","status":"running","created_at":"*","expires_at":null}],"has_more":false}`},
+		{name: "sandbox-list-no-key", method: "GET", path: sandboxes, header: none, code: 401},
+		{name: "sandbox-put", method: "PUT", path: sandboxes, code: 405, wantHeader: map[string]string{"Allow": "GET, POST"}},
+		{name: "sandbox-get", method: "GET", path: "/v1/sandboxes/{id}", code: 200, want: `{"id":"{id}","object":"sandbox","status":"running","created_at":"*","expires_at":null}`},
+		{name: "sandbox-get-gone", method: "GET", path: "/v1/sandboxes/{gone}", code: 200, want: `{"id":"{gone}","object":"sandbox","status":"failed","created_at":"*","expires_at":null}`},
+		{name: "sandbox-get-of-another-owner", method: "GET", path: "/v1/sandboxes/{other}", code: 404, want: sbError("No sandbox with that id", "not_found")},
+		{name: "sandbox-delete", method: "DELETE", path: "/v1/sandboxes/{id}", code: 200, want: `{"id":"{id}","object":"sandbox","status":"deleted","created_at":"*","expires_at":null}`},
+		{name: "sandbox-delete-gone", method: "DELETE", path: "/v1/sandboxes/{gone}", code: 200, want: `{"id":"{gone}","object":"sandbox","status":"deleted","created_at":"*","expires_at":null}`},
+		{name: "sandbox-delete-unknown", method: "DELETE", path: "/v1/sandboxes/sbx_none", code: 404, want: sbError("No sandbox with that id", "not_found")},
+		{name: "sandbox-delete-of-another-owner", method: "DELETE", path: "/v1/sandboxes/{other}", code: 404},
+		{name: "sandbox-executions", method: "GET", path: "/v1/sandboxes/{id}/executions", code: 200, want: `{"object":"list","data":[` + execution("completed", "0", "hi\\n", "") + `,"*"],"has_more":false}`},
+		{name: "sandbox-no-executions", method: "GET", path: "/v1/sandboxes/{gone}/executions", code: 200, want: `{"object":"list","data":["*"],"has_more":false}`},
+		{name: "sandbox-executions-of-another-owner", method: "GET", path: "/v1/sandboxes/{other}/executions", code: 404},
+		{name: "sandbox-execution", method: "GET", path: "/v1/sandboxes/{id}/executions/{exec}", code: 200, want: execution("completed", "0", "hi\\n", "")},
+		{name: "sandbox-execution-unknown", method: "GET", path: "/v1/sandboxes/{id}/executions/exec_none", code: 404, want: sbError("No execution with that id", "not_found")},
+		{name: "sandbox-execution-of-another-sandbox", method: "GET", path: "/v1/sandboxes/{gone}/executions/{exec}", code: 404, want: sbError("No execution with that id", "not_found")},
+		{name: "sandbox-unknown-route", method: "POST", path: "/v1/sandboxes/{id}/run", body: `{"command":"true"}`, code: 404, want: sbError("there is no such route", "not_found")},
+		{name: "sandbox-trailing-slash", method: "GET", path: "/v1/sandboxes/", code: 404, want: sbError("there is no such route", "not_found")},
+
+		// agents
+		{name: "agent-runs", method: "POST", path: agent, body: `{"command":"echo hi"}`, code: 200, wantHeader: maybeRetry, want: agentWant("0", "hi\\n", "", "3", "0")},
+		{name: "agent-as-the-client-sends-it", method: "POST", path: agent, body: `{"command":"pwd","maxBuffer":0,"timeout":30,"workdir":"/home/user","more":{}}`, code: 200, want: agentWant("0", "/home/user\\n", "", "11", "0")},
+		{name: "agent-exit-code", method: "POST", path: agent, body: `{"command":"exit 3"}`, code: 200, want: agentWant("3", "out\\n", "err\\n", "4", "4")},
+		{name: "agent-nulls", method: "POST", path: agent, body: `{"command":"true","timeout":null,"workdir":null}`, code: 200, want: agentWant("0", "", "", "0", "0")},
+		{name: "agent-timeout", method: "POST", path: agent, body: `{"command":"sleep 9000","timeout":0.25}`, code: 200, want: agentWant("124", "a\\n", "", "2", "0")},
+		{name: "agent-tiny-timeout", method: "POST", path: agent, body: `{"command":"sleep 9000","timeout":1e-300}`, code: 200, want: agentWant("124", "*", "", `"*"`, "0")},
+		{name: "agent-max-buffer", method: "POST", path: agent, body: `{"command":"exit 3","maxBuffer":2}`, code: 200, want: agentWant("3", "ou", "er", "2", "2")},
+		{name: "agent-max-buffer-within-a-character", method: "POST", path: agent, body: `{"command":"print 3 MiB","maxBuffer":7}`, code: 200, want: agentWant("0", "€€", "", "6", "0")},
+		{name: "agent-max-buffer-largest", method: "POST", path: agent, body: `{"command":"true","maxBuffer":16777216}`, code: 200},
+		{name: "agent-max-buffer-too-large", method: "POST", path: agent, body: `{"command":"true","maxBuffer":16777217}`, code: 400, want: agentError("maxBuffer: must be an integer from 0 to 16777216", "INVALID_REQUEST")},
+		{name: "agent-max-buffer-negative", method: "POST", path: agent, body: `{"command":"true","maxBuffer":-1}`, code: 400},
+		{name: "agent-max-buffer-fraction", method: "POST", path: agent, body: `{"command":"true","maxBuffer":1.5}`, code: 400},
+		{name: "agent-timeout-0", method: "POST", path: agent, body: `{"command":"true","timeout":0}`, code: 400, want: agentError("timeout: must be more than 0 and at most 3600 seconds", "INVALID_REQUEST")},
+		{name: "agent-timeout-too-long", method: "POST", path: agent, body: `{"command":"true","timeout":3600.1}`, code: 400},
+		{name: "agent-timeout-string", method: "POST", path: agent, body: `{"command":"true","timeout":"1"}`, code: 400},
+		{name: "agent-workdir-number", method: "POST", path: agent, body: `{"command":"true","workdir":1}`, code: 400, want: agentError("workdir: Invalid input: expected string, received number", "INVALID_REQUEST")},
+		{name: "agent-bad-workdir", method: "POST", path: agent, body: `{"command":"true","workdir":"/missing"}`, code: 400, want: agentError("workdir: /missing: bad directory", "INVALID_REQUEST"), starts: []string{"true"}},
+		{name: "agent-missing-command", method: "POST", path: agent, body: `{}`, code: 400, want: agentError("command: Invalid input: expected string, received undefined", "INVALID_REQUEST")},
+		{name: "agent-empty-command", method: "POST", path: agent, body: `{"command":""}`, code: 400, want: agentError("command: Command cannot be empty", "INVALID_REQUEST")},
+		{name: "agent-null", method: "POST", path: agent, body: `null`, code: 400, want: agentError("the body must be a JSON object, not null", "INVALID_REQUEST")},
+		{name: "agent-large-body", method: "POST", path: agent, body: large, code: 413, want: agentError("*", "TOO_LARGE")},
+		{name: "agent-no-key", method: "POST", path: agent, header: none, body: `{"command":"true"}`, code: 401, want: agentError("missing or invalid API key", "UNAUTHORIZED")},
+		{name: "agent-403", set: refuse(&httpapi.Error{Status: 403, Code: "monthly_token_budget_exceeded", Message: "m"}), method: "POST", path: agent, body: `{"command":"true"}`, code: 403, want: agentError("m", "MONTHLY_TOKEN_BUDGET_EXCEEDED")},
+		{name: "agent-402", set: refuse(&httpapi.Error{Status: 402, Message: "m"}), method: "POST", path: agent, body: `{"command":"true"}`, code: 402, want: agentError("m", "INSUFFICIENT_CREDIT")},
+		{name: "agent-404", set: config(sandbox.ErrNotFound), method: "POST", path: agent, body: `{"command":"true"}`, code: 404, want: agentError("not found", "NOT_FOUND")},
+		{name: "agent-429", set: refuse(&httpapi.Error{Status: 429, Message: "m", RetryAfter: time.Second}), method: "POST", path: agent, body: `{"command":"true"}`, code: 429, wantHeader: map[string]string{"Retry-After": "1", "X-Should-Retry": ""}, want: agentError("m", "RATE_LIMITED")},
+		{name: "agent-limit", set: full, method: "POST", path: agent, body: `{"command":"true"}`, code: 429, wantHeader: map[string]string{"Retry-After": "1"}, want: agentError("*", "RATE_LIMITED")},
+		{name: "agent-503", set: refuse(&httpapi.Error{Status: 503, Message: "m"}), method: "POST", path: agent, body: `{"command":"true"}`, code: 503, want: agentError("m", "UNAVAILABLE")},
+		{name: "agent-engine-stopped", set: noEngine, method: "POST", path: agent, body: `{"command":"true"}`, code: 503, wantHeader: maybeRetry, want: agentError("*", "UNAVAILABLE")},
+		{name: "agent-lost", method: "POST", path: agent, body: `{"command":"lose it"}`, code: 503, wantHeader: noRetry, want: agentError("*", "UNAVAILABLE"), starts: []string{"lose it"}},
+		{name: "agent-no-shell", method: "POST", path: agent, body: `{"command":"no-shell"}`, code: 500, wantHeader: maybeRetry, want: agentError("sh: not found", "INTERNAL"), starts: []string{"no-shell"}},
+		{name: "agent-get", method: "GET", path: agent, code: 405, wantHeader: map[string]string{"Allow": "POST"}, want: agentError("*", "INVALID_REQUEST")},
+		{name: "agent-no-id", method: "POST", path: "/agents/", code: 404, want: agentError("*", "NOT_FOUND")},
+		{name: "agent-unknown-route", method: "POST", path: "/agents/a/sandbox/exec/", code: 404, want: agentError("*", "NOT_FOUND")},
+		{name: "agent-nul-id", method: "POST", path: "/agents/%00/sandbox/exec", body: `{"command":"true"}`, code: 400, want: agentError("agentId: must not contain a NUL byte", "INVALID_REQUEST")},
+	}
+}
+
+// populate makes what paths of the table speak of.
+func (w *world) populate(t *testing.T) *strings.Replacer {
+	t.Helper()
+	made := &sandbox.Config{Labels: map[string]string{"made": "before"}}
+	create := func(owner, api, name string) sandbox.Sandbox {
+		sb, err := w.manager.Create(t.Context(), sandbox.Key{Owner: owner, API: api, Name: name}, made)
+		if errors.Is(err, sandbox.ErrLimit) {
+			return nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sb
+	}
+	id, gone, other := create("a", httpapi.Sandboxes, ""), create("a", httpapi.Sandboxes, ""), create("b", httpapi.Sandboxes, "")
+	create("a", httpapi.Rooms, "warm")
+	run := func(sb sandbox.Sandbox, shell string) string {
+		rec, err := sb.Run(t.Context(), sandbox.Command{Shell: shell})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rec.ID
+	}
+	exec := run(id, "echo hi")
+	time.Sleep(time.Second) // so that the order of the two is certain
+	run(id, "exit 3")
+	run(gone, "true")
+	w.backend.Lose(gone.ID())
+	<-gone.Gone()
+	return strings.NewReplacer("{id}", id.ID(), "{exec}", exec, "{gone}", gone.ID(), "{other}", other.ID())
+}
+
+func (tt *wireTest) send(t *testing.T, w *world, path string) (*http.Response, string) {
+	t.Helper()
+	r := request(t.Context(), t, tt.method, "/", tt.body)
+	target, err := url.ParseRequestURI(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.URL.Path, r.URL.RawPath, r.URL.RawQuery = target.Path, target.RawPath, target.RawQuery
+	for name, value := range tt.header {
+		r.Header.Set(name, value)
+	}
+	resp, err := w.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// diffJSON compares two documents. Where want has a string with a "*", got may
+// have anything that begins as the string does before it and ends as it does after
+// it; where it is only "*", anything at all. Where an object of want has a property
+// named "*", got's may have more.
+func diffJSON(t *testing.T, want, got string) {
+	t.Helper()
+	var w, g any
+	if err := json.Unmarshal([]byte(want), &w); err != nil {
+		t.Fatalf("want: %v: %s", err, want)
+	}
+	if err := json.Unmarshal([]byte(got), &g); err != nil {
+		t.Errorf("body is not JSON: %v: %s", err, got)
+		return
+	}
+	if diff := cmp.Diff(w, mask(w, g)); diff != "" {
+		t.Errorf("body (-want +got):\n%s", diff)
+	}
+}
+
+func mask(want, got any) any {
+	switch want := want.(type) {
+	case string:
+		before, after, ok := strings.Cut(want, "*")
+		if s, isString := got.(string); ok && (want == "*" || isString && strings.HasPrefix(s, before) && strings.HasSuffix(s, after)) {
+			return want
+		}
+	case map[string]any:
+		if object, ok := got.(map[string]any); ok {
+			masked := make(map[string]any)
+			for name, v := range object {
+				if w, ok := want[name]; ok || want["*"] == nil {
+					masked[name] = mask(w, v)
+				}
+			}
+			if more, ok := want["*"]; ok {
+				masked["*"] = more
+			}
+			return masked
+		}
+	case []any:
+		if array, ok := got.([]any); ok && len(array) == len(want) {
+			masked := make([]any, len(array))
+			for i := range array {
+				masked[i] = mask(want[i], array[i])
+			}
+			return masked
+		}
+	}
+	return got
+}
