@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
@@ -18,6 +19,9 @@ const pingInterval = 10 * time.Second
 // its errors are those of the unstreamed call. The command is killed when the
 // client leaves.
 func (c *call) follow(sb sandbox.Sandbox, cmd sandbox.Command) error {
+	if !flushes(c.w) {
+		return &Error{Status: http.StatusInternalServerError, Message: "this server cannot stream: one of its layers hides http.Flusher and has no Unwrap"}
+	}
 	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
 	exec, output, err := sb.Follow(ctx, cmd)

@@ -24,6 +24,20 @@ func newEventWriter(w http.ResponseWriter, rc *http.ResponseController) *eventWr
 	return &eventWriter{w: w, rc: rc}
 }
 
+// flushes reports whether an http.ResponseController can flush w.
+func flushes(w http.ResponseWriter) bool {
+	for {
+		switch layer := w.(type) {
+		case http.Flusher, interface{ FlushError() error }:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = layer.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
 // event sends one event. JSON has no raw newline, so one data line holds it.
 func (e *eventWriter) event(name string, data any) error {
 	e.buf.Reset()
