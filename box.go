@@ -34,6 +34,10 @@ type box struct {
 
 // A keeper is what a Manager does for its sandboxes.
 type keeper interface {
+	// label adds to a valid configuration what the keeper itself is to find in it
+	// when the sandbox is taken up later.
+	label(*Config)
+
 	// admit waits for the turn of one more execution. The caller calls done when
 	// it is over.
 	admit(ctx context.Context) (done func(), err error)
@@ -47,44 +51,54 @@ type keeper interface {
 // unmanaged is the keeper of a sandbox without a Manager.
 type unmanaged struct{}
 
+func (unmanaged) label(*Config)                         {}
 func (unmanaged) admit(context.Context) (func(), error) { return func() {}, nil }
 func (unmanaged) recorded(*handle)                      {}
 func (unmanaged) forgotten(*handle)                     {}
 
 const defaultRecords = 100
 
+// newBox makes a sandbox of that id.
 func newBox(ctx context.Context, b backend.Backend, id string, cfg *Config, opts Options, k keeper) (*box, error) {
-	sb := &box{
-		id:      id,
-		opts:    opts,
-		keeper:  k,
-		backend: b.Info(),
-		gone:    make(chan struct{}),
-		closing: make(chan struct{}, 1),
-		status:  SandboxRunning,
-		execs:   make(map[string]*handle),
-	}
-	if opts.Records == 0 {
-		sb.opts.Records = defaultRecords
-	}
+	var own Config
 	if cfg != nil {
-		sb.cfg = *cfg
+		own = *cfg
 	}
-	sb.cfg.ID = sb.id
-	sb.cfg.Env = maps.Clone(sb.cfg.Env)
-	sb.cfg.Labels = maps.Clone(sb.cfg.Labels)
-	sb.cfg.Mounts = slices.Clone(sb.cfg.Mounts)
-	if err := validateConfig(&sb.cfg); err != nil {
+	own.ID = id
+	own.Env = maps.Clone(own.Env)
+	own.Labels = maps.Clone(own.Labels)
+	own.Mounts = slices.Clone(own.Mounts)
+	if err := validateConfig(&own); err != nil {
 		return nil, &Error{Op: "create", Err: err}
 	}
-	var err error
-	sb.instance, err = b.Create(ctx, &sb.cfg)
+	k.label(&own)
+	instance, err := b.Create(ctx, &own)
 	if err != nil {
 		return nil, &Error{Op: "create", Err: err}
 	}
-	sb.created = time.Now()
+	return openBox(b.Info(), own, instance, time.Now(), opts, k), nil
+}
+
+// openBox makes a sandbox of an instance that exists.
+func openBox(info backend.Info, cfg Config, instance backend.Instance, created time.Time, opts Options, k keeper) *box {
+	if opts.Records == 0 {
+		opts.Records = defaultRecords
+	}
+	sb := &box{
+		id:       cfg.ID,
+		cfg:      cfg,
+		opts:     opts,
+		keeper:   k,
+		backend:  info,
+		instance: instance,
+		created:  created,
+		gone:     make(chan struct{}),
+		closing:  make(chan struct{}, 1),
+		status:   SandboxRunning,
+		execs:    make(map[string]*handle),
+	}
 	go sb.watch()
-	return sb, nil
+	return sb
 }
 
 // newID returns prefix and 26 letters and digits that nobody can guess.
@@ -116,7 +130,7 @@ func (sb *box) sealed()               {}
 func (sb *box) Info() Info {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
-	info := Info{ID: sb.id, Status: sb.status, Backend: sb.backend, Labels: sb.cfg.Labels, CreatedAt: sb.created}
+	info := Info{ID: sb.id, Status: sb.status, Backend: sb.backend, Labels: userLabels(sb.cfg.Labels), CreatedAt: sb.created}
 	if sb.cfg.Lifetime > 0 {
 		info.ExpiresAt = sb.created.Add(sb.cfg.Lifetime)
 	}

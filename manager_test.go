@@ -360,3 +360,57 @@ func TestManagerObserves(t *testing.T) {
 		}
 	})
 }
+
+// keeping is a backend whose sandboxes outlive the process that made them.
+type keeping struct {
+	*fake.Backend
+	opened []backend.Opened
+	err    error
+}
+
+func (k *keeping) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
+	instance, err := k.Backend.Create(ctx, cfg)
+	if err == nil {
+		k.opened = append(k.opened, backend.Opened{Config: cfg, CreatedAt: time.Now(), Instance: instance})
+	}
+	return instance, err
+}
+
+func (k *keeping) Open(context.Context) ([]backend.Opened, error) { return k.opened, k.err }
+
+func TestManagerRestores(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &keeping{Backend: sleepy(nil)}
+		crashed := sandbox.NewManager(b, &sandbox.ManagerOptions{IdleTime: -1})
+		cfg := &sandbox.Config{Lifetime: time.Hour, Labels: map[string]string{"size": "small"}}
+		room := create(t, crashed, "room", cfg)
+		plain := create(t, crashed, "", nil)
+		time.Sleep(30 * time.Minute)
+
+		b.err = errors.New("one is broken")
+		m := sandbox.NewManager(b, nil)
+		if err := m.Restore(t.Context()); !errors.Is(err, b.err) {
+			t.Errorf("Restore gave %v, want the backend's error", err)
+		}
+		got, err := m.Get(key("room"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(room.Info(), got.Info()); diff != "" {
+			t.Errorf("what was taken up (-want +got):\n%s", diff)
+		}
+		if _, err := m.Get(key(plain.ID())); err != nil {
+			t.Errorf("the sandbox without a name: %v", err)
+		}
+		if rec := run(t, got, "sleep 1s"); rec.Status != sandbox.Completed {
+			t.Errorf("a command in it is %s", rec.Status)
+		}
+		time.Sleep(time.Hour)
+		if list := m.List("o", "a"); len(list) != 0 {
+			t.Errorf("%d sandboxes are left after their time", len(list))
+		}
+		if err := errors.Join(m.Close(context.Background()), crashed.Close(context.Background()), b.Close(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -26,6 +26,17 @@ type member struct {
 	timer   *time.Timer
 }
 
+func (m *Manager) newMember(key Key, id string) *member {
+	return &member{
+		m:     m,
+		key:   key,
+		id:    id,
+		turns: newTurns(m.opts.MaxRunningPerSandbox),
+		ready: make(chan struct{}),
+		used:  time.Now(),
+	}
+}
+
 // addLocked takes key for a sandbox that is about to be created. The context it
 // returns is ctx, until the creation is abandoned.
 func (m *Manager) addLocked(ctx context.Context, key Key) (*member, context.Context, error) {
@@ -41,14 +52,7 @@ func (m *Manager) addLocked(ctx context.Context, key Key) (*member, context.Cont
 	case m.opts.MaxSandboxes > 0 && len(m.members)+len(m.leaving) >= m.opts.MaxSandboxes:
 		return nil, nil, &LimitError{Limit: "sandboxes", Max: m.opts.MaxSandboxes}
 	}
-	mb := &member{
-		m:     m,
-		key:   key,
-		id:    id,
-		turns: newTurns(m.opts.MaxRunningPerSandbox),
-		ready: make(chan struct{}),
-		used:  time.Now(),
-	}
+	mb := m.newMember(key, id)
 	ctx, mb.abandon = context.WithCancel(ctx)
 	m.members[key] = mb
 	return mb, ctx, nil
@@ -110,11 +114,7 @@ func (m *Manager) create(ctx context.Context, mb *member, config func(context.Co
 	if cfg.Lifetime == 0 {
 		cfg.Lifetime = m.opts.Lifetime
 	}
-	opts := Options{Records: m.opts.Records, Logger: m.opts.Logger}
-	if observe := m.opts.Observe; observe != nil {
-		opts.Observe = func(e *Execution) { observe(mb.key, e) }
-	}
-	b, err := newBox(ctx, m.backend, mb.id, &cfg, opts, mb)
+	b, err := newBox(ctx, m.backend, mb.id, &cfg, mb.options(), mb)
 	if err != nil {
 		m.fail(mb, err)
 		return
@@ -123,6 +123,14 @@ func (m *Manager) create(ctx context.Context, mb *member, config func(context.Co
 	defer m.mu.Unlock()
 	mb.box = b
 	mb.scheduleLocked()
+}
+
+func (mb *member) options() Options {
+	opts := Options{Records: mb.m.opts.Records, Logger: mb.m.opts.Logger}
+	if observe := mb.m.opts.Observe; observe != nil {
+		opts.Observe = func(e *Execution) { observe(mb.key, e) }
+	}
+	return opts
 }
 
 // fail ends a creation without a sandbox.

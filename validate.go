@@ -64,6 +64,11 @@ func validateConfig(c *Config) error {
 			}
 		}
 	}
+	for name := range c.Labels {
+		if strings.HasPrefix(name, ownLabels) {
+			return invalidf("Config.Labels", "%q begins with %q, which is the Manager's", name, ownLabels)
+		}
+	}
 	return validateEnv("Config.Env", c.Env)
 }
 

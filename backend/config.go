@@ -29,8 +29,9 @@ type Config struct {
 	// Mounts are directories of the host to show inside.
 	Mounts []Mount
 
-	// Labels are kept with the sandbox and given back by its Info. The library
-	// gives them no meaning.
+	// Labels are kept with the sandbox and given back by its Info. They mean
+	// nothing to the library, but for those that begin with "sandbox-go.", with
+	// which a Manager finds its sandboxes again.
 	Labels map[string]string
 
 	// Lifetime is how long the sandbox may live, from its creation on, even if

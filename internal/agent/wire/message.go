@@ -106,18 +106,28 @@ type Lost struct{ Why string }
 // whose Start has the same number.
 type Input struct{ Number int }
 
-// Spawn asks for a new supervisor. The answer is Spawned.
-type Spawn struct{}
+// Spawn asks for a new supervisor. The answer is Spawned, with the same ID.
+type Spawn struct{ ID int }
 
 // Spawned comes with the socket of a new supervisor, or says why there is none.
-type Spawned struct{ Errno int }
+type Spawned struct {
+	ID    int
+	Errno int
+}
 
-// Settle asks that the orphans of supervisors that died be killed. The answer is
-// Settled.
-type Settle struct{}
+// Settle asks that the orphans of supervisors that died be killed. UID is whose
+// they are, if nobody else has processes of it; negative otherwise. The answer is
+// Settled, with the same ID.
+type Settle struct {
+	ID  int
+	UID int64
+}
 
 // Settled says which of them are left: none as a rule.
-type Settled struct{ Survivors []backend.Survivor }
+type Settled struct {
+	ID        int
+	Survivors []backend.Survivor
+}
 
 func (*Hello) Kind() Kind   { return KindHello }
 func (*Start) Kind() Kind   { return KindStart }
@@ -193,10 +203,22 @@ func (m *Killed) code(c *codec)  { c.survivors(&m.Survivors) }
 func (m *Sweep) code(c *codec)   { codeInt(c, &m.UID) }
 func (m *Lost) code(c *codec)    { codeString(c, &m.Why) }
 func (m *Input) code(c *codec)   { codeInt(c, &m.Number) }
-func (*Spawn) code(*codec)       {}
-func (m *Spawned) code(c *codec) { codeInt(c, &m.Errno) }
-func (*Settle) code(*codec)      {}
-func (m *Settled) code(c *codec) { c.survivors(&m.Survivors) }
+func (m *Spawn) code(c *codec)   { codeInt(c, &m.ID) }
+
+func (m *Spawned) code(c *codec) {
+	codeInt(c, &m.ID)
+	codeInt(c, &m.Errno)
+}
+
+func (m *Settle) code(c *codec) {
+	codeInt(c, &m.ID)
+	codeInt(c, &m.UID)
+}
+
+func (m *Settled) code(c *codec) {
+	codeInt(c, &m.ID)
+	c.survivors(&m.Survivors)
+}
 
 func (c *codec) survivors(v *[]backend.Survivor) {
 	n := c.length(len(*v))

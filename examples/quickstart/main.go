@@ -1,0 +1,104 @@
+// Quickstart shows what the library promises, on commands that really run.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"time"
+
+	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend/local"
+)
+
+func main() {
+	if err := tour(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func tour(ctx context.Context) error {
+	b, err := local.New(nil)
+	if err != nil {
+		return err
+	}
+	defer b.Close(ctx)
+	sb, err := sandbox.New(ctx, b, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer sb.Close(ctx)
+	run := func(cmd sandbox.Command) {
+		rec, err := sb.Run(ctx, cmd)
+		if err != nil {
+			log.Fatal(err)
+		}
+		show(rec)
+	}
+
+	fmt.Println("A result. That a command fails is data, not an error.")
+	run(sandbox.Command{Shell: "echo hello; echo oops >&2; exit 3"})
+
+	fmt.Println("\nA live stream, as it comes.")
+	_, stream, err := sb.Follow(ctx, sandbox.Command{Shell: "for i in 1 2 3; do echo tick $i; sleep .2; done"})
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for began := time.Now(); ; {
+		chunk, err := stream.Next(ctx)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Printf("  after %3d ms  %s %q\n", time.Since(began).Milliseconds(), chunk.Source, chunk.Data)
+	}
+
+	fmt.Println("\nA timeout. What was written is kept, and a process that got away is dead too.")
+	run(sandbox.Command{
+		Shell:   "setsid sh -c 'sleep 1; touch survivor' & echo started; sleep 60",
+		Timeout: 500 * time.Millisecond,
+	})
+	fmt.Println("  a second later, looking for what it would have done:")
+	time.Sleep(time.Second)
+	run(sandbox.Command{Shell: "ls survivor"})
+
+	fmt.Println("\nOutput that is too long: the beginning and the end are kept, and the rest is counted.")
+	run(sandbox.Command{Shell: "seq 1000000", MaxOutput: 12, MaxTail: 15})
+
+	fmt.Println("\nA cancel, from another goroutine or by the context.")
+	ex, err := sb.Start(ctx, sandbox.Command{Shell: "trap '' TERM; sleep 60"})
+	if err != nil {
+		return err
+	}
+	if err := ex.Cancel(); err != nil {
+		return err
+	}
+	show(ex.Execution())
+	return nil
+}
+
+// show prints how a command ended.
+func show(rec *sandbox.Execution) {
+	fmt.Printf("  $ %s\n  %s", rec.Command.Shell, rec.Status)
+	if rec.ExitCode != nil {
+		fmt.Printf(", exit code %d", *rec.ExitCode)
+	}
+	fmt.Printf(", after %d ms\n", rec.Duration.Milliseconds())
+	print("stdout", rec.Stdout)
+	print("stderr", rec.Stderr)
+}
+
+func print(name string, out sandbox.Output) {
+	if out.Total == 0 {
+		return
+	}
+	fmt.Printf("  %s  %q", name, out.Head)
+	if out.Truncated() {
+		fmt.Printf(" … %d bytes not kept … %q", out.Gap(), out.Tail)
+	}
+	fmt.Println()
+}

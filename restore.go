@@ -1,0 +1,77 @@
+package sandbox
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// The labels by which a Manager finds the key of a sandbox again.
+const (
+	ownLabels  = "sandbox-go."
+	labelOwner = ownLabels + "owner"
+	labelAPI   = ownLabels + "api"
+	labelName  = ownLabels + "name"
+)
+
+// userLabels returns labels without the library's own.
+func userLabels(labels map[string]string) map[string]string {
+	labels = maps.Clone(labels)
+	maps.DeleteFunc(labels, func(name, _ string) bool { return strings.HasPrefix(name, ownLabels) })
+	return labels
+}
+
+func (mb *member) label(cfg *Config) {
+	if cfg.Labels == nil {
+		cfg.Labels = make(map[string]string)
+	}
+	cfg.Labels[labelOwner] = mb.key.Owner
+	cfg.Labels[labelAPI] = mb.key.API
+	cfg.Labels[labelName] = mb.key.Name
+}
+
+// Restore takes up the sandboxes that an earlier process of the service left
+// behind, each under its key, where the backend keeps them (backend.Opener). Call
+// it before anything else. It takes up what it can even when it returns an error;
+// a sandbox whose key is in use is removed. Limits do not apply to what it takes
+// up, but expiry does.
+func (m *Manager) Restore(ctx context.Context) error {
+	opener, ok := m.backend.(backend.Opener)
+	if !ok {
+		return nil
+	}
+	opened, err := opener.Open(ctx)
+	for _, o := range opened {
+		m.adopt(o)
+	}
+	if err != nil {
+		return &Error{Op: "restore", Err: err}
+	}
+	return nil
+}
+
+// adopt makes a member of a sandbox that exists.
+func (m *Manager) adopt(o backend.Opened) {
+	labels := o.Config.Labels
+	mb := m.newMember(Key{Owner: labels[labelOwner], API: labels[labelAPI], Name: labels[labelName]}, o.Config.ID)
+	if mb.key.Name == "" {
+		mb.key.Name = mb.id
+	}
+	mb.box = openBox(m.backend.Info(), *o.Config, o.Instance, o.CreatedAt, mb.options(), mb)
+	mb.abandon = func() {}
+	close(mb.ready)
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || m.members[mb.key] != nil {
+		m.leaving[mb] = struct{}{}
+		if !m.closed {
+			m.chores.Go(func() { m.removeByItself(mb) })
+		}
+		return
+	}
+	m.members[mb.key] = mb
+	mb.scheduleLocked()
+}
