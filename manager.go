@@ -43,8 +43,7 @@ type ManagerOptions struct {
 	// itself; 0 is 30 s.
 	CloseTime time.Duration
 
-	// Observe is called with the record of every execution when it has started
-	// and when it is over. Nil observes nothing.
+	// Observe is called as Options.Observe is, with the sandbox's key.
 	Observe func(Key, *Execution)
 
 	// Logger takes what nobody is there to be told, such as a removal that

@@ -126,7 +126,7 @@ func (m *Manager) create(ctx context.Context, mb *member, config func(context.Co
 }
 
 func (mb *member) options() Options {
-	opts := Options{Records: mb.m.opts.Records, Logger: mb.m.opts.Logger}
+	opts := Options{Records: mb.m.opts.Records}
 	if observe := mb.m.opts.Observe; observe != nil {
 		opts.Observe = func(e *Execution) { observe(mb.key, e) }
 	}

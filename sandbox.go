@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
@@ -84,12 +83,9 @@ type Options struct {
 	Records int
 
 	// Observe is called with the record of every execution when it has started
-	// and when it is over, from a goroutine of its own execution, which waits for
-	// it. Nil observes nothing.
+	// and when it is over, and the execution waits for it: its Wait returns
+	// after. So Observe must not wait for the execution. Nil observes nothing.
 	Observe func(*Execution)
-
-	// Logger takes what nobody is there to be told. Nil is silent.
-	Logger *slog.Logger
 }
 
 // New makes a sandbox in b. The context covers the creation only. Nil for cfg and

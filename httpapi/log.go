@@ -53,7 +53,15 @@ func (c *call) log(start time.Time, err error) {
 		attrs = append(attrs, slog.String("execution", c.execution))
 	}
 	if err != nil {
-		attrs = append(attrs, slog.Any("err", err))
+		attrs = append(attrs, slog.String("err", cause(err)))
 	}
 	c.api.log.LogAttrs(c.r.Context(), level, "request", attrs...)
+}
+
+// cause returns err with the cause that the client was not shown.
+func cause(err error) string {
+	if shown, ok := err.(*Error); ok && shown.err != nil {
+		return shown.Error() + ": " + shown.err.Error()
+	}
+	return err.Error()
 }

@@ -128,7 +128,7 @@ func (c *Children) Kill(as *User) []backend.Survivor {
 			as.stopped(func() { c.strikeFor(time.Second) })
 		default:
 			c.strike()
-			c.await(passTime)
+			c.Await(passTime)
 		}
 	}
 }
@@ -137,12 +137,19 @@ func (c *Children) Kill(as *User) []backend.Survivor {
 func (c *Children) strikeFor(d time.Duration) {
 	for begin := time.Now(); time.Since(begin) < d && !c.gone(); {
 		c.strike()
-		c.await(time.Millisecond)
+		c.Await(time.Millisecond)
 	}
 }
 
-// await waits until children have been reaped, or for d.
-func (c *Children) await(d time.Duration) {
+// None reports whether there are no children.
+func (c *Children) None() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.none
+}
+
+// Await waits until children have been reaped, or for d.
+func (c *Children) Await(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

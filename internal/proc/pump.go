@@ -25,7 +25,7 @@ type Pump struct {
 	file *os.File
 	raw  syscall.RawConn
 	sink io.Writer
-	over chan struct{}
+	done func()
 
 	mu        sync.Mutex // guards what follows
 	changed   *sync.Cond
@@ -34,31 +34,29 @@ type Pump struct {
 	limit     int64 // where to end, or -1
 	discard   bool
 	writing   bool // a Write of the sink is in progress
+	over      bool // every byte is with the sink, and there will be no more
 	enlarged  bool
 }
 
 // NewPump starts a Pump. It owns r, the read end of a pipe, which must be in
-// non-blocking mode.
-func NewPump(r *os.File, sink io.Writer) (*Pump, error) {
+// non-blocking mode. Done is called when the pipe has ended, or Finish's end is
+// reached, and every byte is with the sink.
+func NewPump(r *os.File, sink io.Writer, done func()) (*Pump, error) {
 	raw, err := r.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	p := &Pump{file: r, raw: raw, sink: sink, over: make(chan struct{}), limit: -1}
+	p := &Pump{file: r, raw: raw, sink: sink, done: done, limit: -1}
 	p.changed = sync.NewCond(&p.mu)
 	go p.run()
 	return p, nil
 }
 
-// Over is closed when the pipe has ended, or Finish's end is reached, and every
-// byte is with the sink.
-func (p *Pump) Over() <-chan struct{} { return p.over }
-
 // Flush waits until every byte that is in the pipe now is with the sink.
 func (p *Pump) Flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for end := p.endLocked(); p.delivered < end && !p.isOver(); {
+	for end := p.endLocked(); p.delivered < end && !p.over; {
 		p.changed.Wait()
 	}
 }
@@ -93,15 +91,6 @@ func (p *Pump) endLocked() int64 {
 	return p.read + int64(n)
 }
 
-func (p *Pump) isOver() bool {
-	select {
-	case <-p.over:
-		return true
-	default:
-		return false
-	}
-}
-
 func (p *Pump) run() {
 	for {
 		buf, n := p.next()
@@ -111,11 +100,12 @@ func (p *Pump) run() {
 		p.deliver(buf[:n])
 		buffers.Put(buf)
 	}
-	p.file.Close()
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	close(p.over)
+	p.over = true
 	p.changed.Broadcast()
+	p.mu.Unlock()
+	p.file.Close()
+	p.done()
 }
 
 // next waits for bytes, and returns none at the end.

@@ -12,6 +12,7 @@ const (
 	KindStarted
 	KindRefused
 	KindExit
+	KindOver
 	KindEmpty
 	KindOutput
 	KindSignal
@@ -71,12 +72,12 @@ type Refused struct{ backend.StartError }
 // has been sent before, where Output is sent at all.
 type Exit struct{ backend.Exit }
 
-// Empty says that nothing of the command is left. From serve it says that the
-// output is over as well.
-type Empty struct {
-	// Left is set by serve when the output is over but processes are left.
-	Left bool
-}
+// Over says that the output is over. Only serve says it: a supervisor's owner has
+// the pipes.
+type Over struct{}
+
+// Empty says that nothing of the command is left.
+type Empty struct{}
 
 // Output is a piece of a stream: stdout is 1, stderr is 2.
 type Output struct {
@@ -134,6 +135,7 @@ func (*Start) Kind() Kind   { return KindStart }
 func (*Started) Kind() Kind { return KindStarted }
 func (*Refused) Kind() Kind { return KindRefused }
 func (*Exit) Kind() Kind    { return KindExit }
+func (*Over) Kind() Kind    { return KindOver }
 func (*Empty) Kind() Kind   { return KindEmpty }
 func (*Output) Kind() Kind  { return KindOutput }
 func (*Signal) Kind() Kind  { return KindSignal }
@@ -185,7 +187,8 @@ func (m *Exit) code(c *codec) {
 	codeInt(c, &m.Usage.OOMKills)
 }
 
-func (m *Empty) code(c *codec) { c.bool(&m.Left) }
+func (*Over) code(*codec)  {}
+func (*Empty) code(*codec) {}
 
 func (m *Output) code(c *codec) {
 	codeInt(c, &m.Stream)
@@ -196,14 +199,14 @@ func (m *Output) code(c *codec) {
 	}
 }
 
-func (m *Signal) code(c *codec)  { codeInt(c, &m.Signal) }
-func (*Discard) code(*codec)     {}
-func (*Kill) code(*codec)        {}
-func (m *Killed) code(c *codec)  { c.survivors(&m.Survivors) }
-func (m *Sweep) code(c *codec)   { codeInt(c, &m.UID) }
-func (m *Lost) code(c *codec)    { codeString(c, &m.Why) }
-func (m *Input) code(c *codec)   { codeInt(c, &m.Number) }
-func (m *Spawn) code(c *codec)   { codeInt(c, &m.ID) }
+func (m *Signal) code(c *codec) { codeInt(c, &m.Signal) }
+func (*Discard) code(*codec)    {}
+func (*Kill) code(*codec)       {}
+func (m *Killed) code(c *codec) { c.survivors(&m.Survivors) }
+func (m *Sweep) code(c *codec)  { codeInt(c, &m.UID) }
+func (m *Lost) code(c *codec)   { codeString(c, &m.Why) }
+func (m *Input) code(c *codec)  { codeInt(c, &m.Number) }
+func (m *Spawn) code(c *codec)  { codeInt(c, &m.ID) }
 
 func (m *Spawned) code(c *codec) {
 	codeInt(c, &m.ID)
@@ -244,6 +247,8 @@ func newMessage(k Kind) Message {
 		return new(Refused)
 	case KindExit:
 		return new(Exit)
+	case KindOver:
+		return new(Over)
 	case KindEmpty:
 		return new(Empty)
 	case KindOutput:
