@@ -1,0 +1,67 @@
+package httpapi_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/httpapi"
+)
+
+// BenchmarkExec prints what a call over loopback TCP adds to a Run of the same
+// command, as the difference of the medians of the same run.
+func BenchmarkExec(b *testing.B) {
+	for _, api := range []struct{ name, path, body string }{
+		{"rooms", room, `{"cmd":"echo hi"}`},
+		{"sandboxes", exec, `{"command":"echo hi"}`},
+		{"agents", agent, `{"command":"echo hi"}`},
+	} {
+		b.Run(api.name, func(b *testing.B) {
+			w := start(b, nil)
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			go w.server.Serve(l)
+			w.client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+			}
+			path := api.path
+			id := w.sandbox(b, "a")
+			if path == exec {
+				path = "/v1/sandboxes/" + id + "/exec"
+			}
+			sb, err := w.manager.Get(sandbox.Key{Owner: "a", API: httpapi.Sandboxes, Name: id})
+			if err != nil {
+				b.Fatal(err)
+			}
+			var run, call []time.Duration
+			for b.Loop() {
+				began := time.Now()
+				if _, err := sb.Run(b.Context(), sandbox.Command{Shell: "echo hi"}); err != nil {
+					b.Fatal(err)
+				}
+				run = append(run, time.Since(began))
+				began = time.Now()
+				if code, body := w.do(b, "POST", path, api.body); code != 200 {
+					b.Fatalf("%d: %s", code, body)
+				}
+				call = append(call, time.Since(began))
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(median(run), "run-µs")
+			b.ReportMetric(median(call), "call-µs")
+			b.ReportMetric(median(call)-median(run), "added-µs")
+		})
+	}
+}
+
+// median returns the median in microseconds.
+func median(d []time.Duration) float64 {
+	slices.Sort(d)
+	return float64(d[len(d)/2].Nanoseconds()) / 1000
+}

@@ -1,0 +1,272 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend/fake"
+	"github.com/sandbox-go/sandbox/httpapi"
+)
+
+func TestOptions(t *testing.T) {
+	inBubble(t, "nil-refuses-everybody", func(t *testing.T) {
+		w := start(t, nil)
+		mux := http.NewServeMux()
+		httpapi.New(w.manager, nil).Register(mux)
+		w.server.Handler = mux
+		for _, path := range []string{room, agent, "/v1/sandboxes"} {
+			if code, body := w.do(t, "POST", path, `{"cmd":"true","command":"true"}`); code != 401 {
+				t.Errorf("%s: %d: %s", path, code, body)
+			}
+		}
+	})
+
+	inBubble(t, "authenticators-by-api", func(t *testing.T) {
+		w := start(t, func(w *world) { w.opts.AuthenticateRooms = httpapi.Anyone })
+		for path, want := range map[string]int{room: 200, agent: 401, "/v1/sandboxes": 401} {
+			r := request(t.Context(), t, "POST", path, `{"cmd":"true"}`)
+			r.Header.Del("Authorization")
+			resp, err := w.client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
+			}
+		}
+	})
+
+	inBubble(t, "authenticator-chooses-the-answer", func(t *testing.T) {
+		w := start(t, func(w *world) {
+			w.opts.Authenticate = func(*http.Request) (httpapi.Principal, error) {
+				return httpapi.Principal{}, &httpapi.Error{Status: 429, Message: "slow down"}
+			}
+		})
+		code, body := w.do(t, "POST", agent, `{}`)
+		if code != 429 {
+			t.Errorf("%d", code)
+		}
+		diffJSON(t, `{"error":"slow down","code":"RATE_LIMITED"}`, body)
+	})
+
+	inBubble(t, "new-sandbox-is-asked-once-and-decides", func(t *testing.T) {
+		type question struct{ Owner, API, Name string }
+		var asked []question
+		given := &sandbox.Config{Image: "img", Env: map[string]string{"A": "1"}, Labels: map[string]string{"l": "1"}, Lifetime: 30 * time.Minute}
+		w := start(t, func(w *world) {
+			w.opts.NewSandbox = func(_ context.Context, p httpapi.Principal, api, name string) (*sandbox.Config, error) {
+				asked = append(asked, question{p.Owner, api, name})
+				return given, nil
+			}
+			w.opts.Sizes = map[string]sandbox.Limits{"large": {Memory: 1 << 30}}
+		})
+		w.do(t, "POST", room, `{"cmd":"true"}`)
+		w.do(t, "POST", room, `{"cmd":"true"}`)
+		w.do(t, "POST", agent, `{"command":"true"}`)
+		w.do(t, "POST", "/v1/sandboxes", `{"size":"large","timeout_minutes":15}`)
+		w.do(t, "POST", "/v1/sandboxes", `{"size":"small","timeout_minutes":60}`)
+		want := []question{{"a", "rooms", "r1"}, {"a", "agents", "agent_1"}, {"a", "sandboxes", ""}, {"a", "sandboxes", ""}}
+		if diff := cmp.Diff(want, asked); diff != "" {
+			t.Errorf("asked (-want +got):\n%s", diff)
+		}
+		var configs []sandbox.Config
+		for _, call := range w.backend.Calls() {
+			if call.Op == fake.OpCreate {
+				cfg := *call.Config
+				cfg.ID = ""
+				// What the Manager adds is its own affair.
+				maps.DeleteFunc(cfg.Labels, func(name, _ string) bool { return strings.HasPrefix(name, "sandbox-go.") })
+				configs = append(configs, cfg)
+			}
+		}
+		made := func(labels map[string]string, limits sandbox.Limits, lifetime time.Duration) sandbox.Config {
+			return sandbox.Config{Image: "img", Env: map[string]string{"A": "1"}, Labels: labels, Limits: limits, Lifetime: lifetime}
+		}
+		plain := made(map[string]string{"l": "1"}, sandbox.Limits{}, 30*time.Minute)
+		if diff := cmp.Diff([]sandbox.Config{
+			plain, plain,
+			made(map[string]string{"l": "1", "size": "large", "timeout_minutes": "15"}, sandbox.Limits{Memory: 1 << 30}, 15*time.Minute),
+			made(map[string]string{"l": "1", "size": "small", "timeout_minutes": "30"}, sandbox.Limits{}, 30*time.Minute),
+		}, configs); diff != "" {
+			t.Errorf("made (-want +got):\n%s", diff)
+		}
+		if len(given.Labels) != 1 {
+			t.Errorf("the labels that were given are now %v", given.Labels)
+		}
+	})
+
+	inBubble(t, "authorize-changes-the-command", func(t *testing.T) {
+		w := start(t, func(w *world) {
+			w.opts.Authorize = func(_ context.Context, p httpapi.Principal, cmd *sandbox.Command) error {
+				cmd.Shell = "pwd"
+				cmd.Dir = "/home/" + p.Owner
+				return nil
+			}
+		})
+		_, body := w.do(t, "POST", agent, `{"command":"true"}`)
+		diffJSON(t, `{"stdout":"/home/a\n","*":0}`, body)
+	})
+
+	inBubble(t, "what-is-refused-makes-no-sandbox", func(t *testing.T) {
+		w := start(t, func(w *world) {
+			w.opts.Authorize = func(_ context.Context, _ httpapi.Principal, cmd *sandbox.Command) error {
+				if cmd.Shell == "true" {
+					return errors.New("no")
+				}
+				return nil
+			}
+		})
+		for _, body := range []string{`{"cmd":"true"}`, `{"cmd":"\u0000"}`, `{"cmd":1}`} {
+			if code, body := w.do(t, "POST", room, body); code < 400 {
+				t.Errorf("%d: %s", code, body)
+			}
+		}
+		if calls := w.backend.Calls(); calls != nil {
+			t.Errorf("the backend was asked for %v", calls)
+		}
+	})
+}
+
+// Names are opaque: whatever the path says, it is one sandbox of its own, and
+// nobody else's.
+func TestNames(t *testing.T) {
+	ids := []string{
+		"a", "A", "a%20b", "a%2Fb", "a%2fb%2F", "..", ".", "...", "sandbox", "exec", "a:b", "a%00",
+		"%F0%9F%9A%80", "%C3%A9", "e%CC%81", strings.Repeat("x", 300), strings.Repeat("x", 301), "a%5Cb", "a;b", "a=b&c", "%25", "%252F", "-", "~", "$(id)",
+	}
+	for _, api := range []struct{ name, format, body string }{
+		{"rooms", "/api/rooms/ID/sandbox/exec", `{"cmd":"where"}`},
+		{"agents", "/agents/ID/sandbox/exec", `{"command":"where"}`},
+	} {
+		inBubble(t, api.name, func(t *testing.T) {
+			w := start(t, func(w *world) {
+				w.server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					// As examples/server does: a ServeMux would redirect.
+					if strings.HasPrefix(r.URL.Path, "/api/rooms/") {
+						w.api.Rooms().ServeHTTP(rw, r)
+						return
+					}
+					w.api.Agents().ServeHTTP(rw, r)
+				})
+			})
+			w.backend.Handle("where", func(p *fake.Process) int { io.WriteString(p.Stdout, p.Command().Sandbox); return 0 })
+			where := make(map[string]string)
+			for _, key := range []string{"key-a", "key-b"} {
+				for _, id := range ids {
+					code, body := w.raw(t, key, strings.Replace(api.format, "ID", id, 1), api.body)
+					if code == 400 && id == "a%00" {
+						continue
+					}
+					if code != 200 {
+						t.Errorf("%s: %d: %s", id, code, body)
+						continue
+					}
+					var answer struct {
+						Stdout string
+						Result struct{ Stdout string }
+					}
+					if err := json.Unmarshal([]byte(body), &answer); err != nil {
+						t.Fatal(err)
+					}
+					place := answer.Stdout + answer.Result.Stdout
+					if other, ok := where[place]; ok {
+						t.Errorf("%s of %s runs where %s does", id, key, other)
+					}
+					where[place] = id + " of " + key
+				}
+			}
+			for _, path := range []string{"", "a/", "a//b", "/a"} {
+				code, body := w.raw(t, "key-a", strings.Replace(api.format, "ID", path, 1), api.body)
+				if code != 404 || !json.Valid([]byte(body)) {
+					t.Errorf("%q: %d: %s", path, code, body)
+				}
+			}
+		})
+	}
+
+	inBubble(t, "each-api-lists-its-own", func(t *testing.T) {
+		w := start(t, nil)
+		w.do(t, "POST", room, `{"cmd":"true"}`)
+		w.do(t, "POST", agent, `{"command":"true"}`)
+		_, body := w.do(t, "GET", "/v1/sandboxes", "")
+		diffJSON(t, `{"object":"list","data":[],"has_more":false}`, body)
+	})
+
+	inBubble(t, "a-dead-one-is-replaced", func(t *testing.T) {
+		w := start(t, nil)
+		for range 2 {
+			if code, _ := w.do(t, "POST", room, `{"cmd":"lose it"}`); code != 500 {
+				t.Errorf("%d", code)
+			}
+			if code, body := w.do(t, "POST", room, `{"cmd":"echo hi"}`); code != 200 {
+				t.Errorf("%d: %s", code, body)
+			}
+		}
+	})
+}
+
+// raw makes a request whose path is sent as it is.
+func (w *world) raw(t *testing.T, key, path, body string) (int, string) {
+	t.Helper()
+	r := request(t.Context(), t, "POST", "/", body)
+	r.Header.Set("Authorization", "Bearer "+key)
+	r.URL.Opaque = path
+	resp, err := w.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(got)
+}
+
+func TestLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		w := start(t, func(w *world) {
+			w.opts.Logger = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+				ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+					if slices.Contains([]string{"time", "execution"}, a.Key) {
+						return slog.Attr{}
+					}
+					return a
+				},
+			}))
+			w.opts.NewSandbox = func(_ context.Context, _ httpapi.Principal, api, _ string) (*sandbox.Config, error) {
+				if api == httpapi.Agents {
+					return nil, errors.New("the cause")
+				}
+				return nil, nil
+			}
+		})
+		w.do(t, "POST", room, `{"cmd":"sleep 9000"}`)
+		w.do(t, "POST", agent, `{"command":"true"}`)
+		w.do(t, "GET", "/v1/sandboxes/x%2Fy", "")
+		synctest.Wait()
+		want := `level=INFO msg=request api=rooms method=POST path=/api/rooms/r1/sandbox/exec status=200 duration=5m0s owner=a
+level=ERROR msg=request api=agents method=POST path=/agents/agent_1/sandbox/exec status=500 duration=0s owner=a err="internal error: the cause"
+level=INFO msg=request api=sandboxes method=GET path=/v1/sandboxes/x%2Fy status=404 duration=0s owner=a err="No sandbox with that id: sandbox: find x/y: not found"
+`
+		if diff := cmp.Diff(want, out.String()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
