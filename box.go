@@ -29,7 +29,8 @@ type box struct {
 	mu       sync.Mutex // guards all below
 	status   SandboxStatus
 	execs    map[string]*handle
-	finished []*handle // those of execs that are over, oldest first
+	keys     map[string]*handle // of those with a Command.Key, by it
+	finished []*handle          // those of execs that are over, oldest first
 }
 
 // A keeper is what a Manager does for its sandboxes.
@@ -96,6 +97,7 @@ func openBox(info backend.Info, cfg Config, instance backend.Instance, created t
 		closing:  make(chan struct{}, 1),
 		status:   SandboxRunning,
 		execs:    make(map[string]*handle),
+		keys:     make(map[string]*handle),
 	}
 	go sb.watch()
 	return sb
@@ -174,26 +176,30 @@ func (sb *box) start(ctx context.Context, cmd Command, follow bool) (h *handle, 
 	if err := cmd.Validate(); err != nil {
 		return nil, nil, err
 	}
-	if err := sb.usable(); err != nil {
-		return nil, nil, err
+	if known, err := sb.known(cmd.Key); known != nil || err != nil {
+		return sb.join(known, follow, err)
 	}
 	done, err := sb.keeper.admit(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	h = newHandle(ctx, sb, cmd, done)
-	if follow {
-		r, err = h.out.open(Offsets{})
-		if err != nil {
-			panic("sandbox: the beginning of an empty output refused: " + err.Error())
-		}
-	}
-	if err := sb.enlist(h); err != nil {
+	if known, err := sb.enlist(h); known != nil || err != nil {
 		done()
-		return nil, nil, err
+		return sb.join(known, follow, err)
 	}
+	h, r, err = sb.join(h, follow, nil)
 	h.start(cmd.Stdin)
-	return h, r, nil
+	return h, r, err
+}
+
+// join opens a reader at the first byte of h if it is to be followed.
+func (sb *box) join(h *handle, follow bool, err error) (*handle, *reader, error) {
+	if err != nil || !follow {
+		return h, nil, err
+	}
+	r, err := h.out.open(Offsets{})
+	return h, r, err
 }
 
 // usable says why nothing can run here, or nil.
@@ -214,15 +220,33 @@ func (sb *box) usableLocked() error {
 	}
 }
 
-// enlist makes h one of the sandbox's executions, so that Close ends it.
-func (sb *box) enlist(h *handle) error {
+// known returns the execution of that key that is remembered, or nil.
+func (sb *box) known(key string) (*handle, error) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
-	if err := sb.usableLocked(); err != nil {
-		return err
+	return sb.knownLocked(key)
+}
+
+func (sb *box) knownLocked(key string) (*handle, error) {
+	if key != "" && sb.keys[key] != nil {
+		return sb.keys[key], nil
+	}
+	return nil, sb.usableLocked()
+}
+
+// enlist makes h one of the sandbox's executions, so that Close ends it. When
+// there is one of its key already, it returns that instead.
+func (sb *box) enlist(h *handle) (known *handle, err error) {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	if known, err := sb.knownLocked(h.cmd.Key); known != nil || err != nil {
+		return known, err
 	}
 	sb.execs[h.id] = h
-	return nil
+	if h.cmd.Key != "" {
+		sb.keys[h.cmd.Key] = h
+	}
+	return nil, nil
 }
 
 // record keeps h, which is over, and lets go of the oldest if it is one too many.
@@ -246,6 +270,9 @@ func (sb *box) forget(h *handle) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	delete(sb.execs, h.id)
+	if sb.keys[h.cmd.Key] == h {
+		delete(sb.keys, h.cmd.Key)
+	}
 	sb.finished = slices.DeleteFunc(sb.finished, func(other *handle) bool { return other == h })
 }
 

@@ -31,6 +31,10 @@ type Command struct {
 	// command ends is not waited for, and a Read that fails ends the input.
 	Stdin io.Reader
 
+	// OpenStdin keeps the input open, after what Stdin gives, for
+	// Exec.WriteStdin, until Exec.CloseStdin.
+	OpenStdin bool
+
 	// Timeout bounds the whole execution, from the start of the command to the
 	// end that Wait asks for. 0 is no bound; a negative one is refused.
 	Timeout time.Duration
@@ -50,6 +54,11 @@ type Command struct {
 	// MaxTail is how many of the last bytes of each stream the record stores
 	// beyond MaxOutput. 0 and negative store none.
 	MaxTail int
+
+	// Key makes the start idempotent: while the sandbox remembers an execution
+	// of the same key, running or recorded, a start answers with that one instead
+	// of a second run, whatever its command was. Empty is no key.
+	Key string
 }
 
 // A WaitMode says when an execution is over.
@@ -90,6 +99,21 @@ type Exec interface {
 	// are no longer stored are reported as a gap. A negative offset, or one past
 	// the stream's current end, is an *InvalidError.
 	Stream(from Offsets) (Stream, error)
+
+	// WriteStdin writes to the command's input, which Command.OpenStdin has kept
+	// open. It returns when the command's side has taken all of p, or with an
+	// error: ctx's, io.ErrClosedPipe after CloseStdin, or one that wraps
+	// os.ErrProcessDone when the execution is over. Writes that are made at once
+	// are not mixed.
+	WriteStdin(ctx context.Context, p []byte) (int, error)
+
+	// CloseStdin ends the command's input after what was written. It may be
+	// called again.
+	CloseStdin() error
+
+	// Signal sends s to the command's process group. The error wraps
+	// os.ErrProcessDone when the command has ended.
+	Signal(s Signal) error
 
 	// Cancel kills the command and everything that it started, and returns when
 	// all is gone: nil, or a *SurvivorsError that names what is not. The record

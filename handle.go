@@ -18,6 +18,7 @@ type handle struct {
 	sb    *box
 	cmd   Command // without Stdin
 	out   *output
+	stdin *stdin // nil when it is not kept open
 	began time.Time
 	admit func() // gives the execution's turn back
 
@@ -28,20 +29,26 @@ type handle struct {
 	once  sync.Once     // closes hurry
 	done  chan struct{}
 
-	mu  sync.Mutex // guards rec
-	rec Execution  // without the output and, while it runs, Duration
+	mu      sync.Mutex      // guards all below
+	rec     Execution       // without the output and, while it runs, Duration
+	process backend.Process // nil before it has started, and once it is over
 }
 
 // newHandle returns the handle of a command whose time begins now.
 func newHandle(ctx context.Context, sb *box, cmd Command, admit func()) *handle {
 	cmd.Env = maps.Clone(cmd.Env)
 	cmd.Argv = slices.Clone(cmd.Argv)
+	var in *stdin
+	if cmd.OpenStdin {
+		in = newStdin(cmd.Stdin)
+	}
 	cmd.Stdin = nil
 	h := &handle{
 		id:    newID("exec_"),
 		sb:    sb,
 		cmd:   cmd,
 		out:   newOutput(cmd.MaxOutput, cmd.MaxTail),
+		stdin: in,
 		began: time.Now(),
 		admit: admit,
 		free:  func() {},
@@ -88,6 +95,45 @@ func (h *handle) Stream(from Offsets) (Stream, error) {
 	return r, nil
 }
 
+func (h *handle) WriteStdin(ctx context.Context, p []byte) (int, error) {
+	if h.stdin == nil {
+		return 0, h.errorf("write stdin", errNoStdin)
+	}
+	n, err := h.stdin.write(ctx, p)
+	if err != nil {
+		err = h.errorf("write stdin", err)
+	}
+	return n, err
+}
+
+func (h *handle) CloseStdin() error {
+	if h.stdin == nil {
+		return h.errorf("close stdin", errNoStdin)
+	}
+	h.stdin.close()
+	return nil
+}
+
+func (h *handle) Signal(s Signal) error {
+	if !s.Valid() {
+		return h.errorf("signal", invalidf("Signal", "%d is no signal: they are 1 to 64", int(s)))
+	}
+	h.mu.Lock()
+	p := h.process
+	h.mu.Unlock()
+	if p == nil {
+		return h.errorf("signal", errOver)
+	}
+	if err := p.Signal(s); err != nil {
+		return h.errorf("signal", err)
+	}
+	return nil
+}
+
+func (h *handle) errorf(op string, err error) error {
+	return &Error{Op: op + " of " + h.id, Sandbox: h.sb.id, Err: err}
+}
+
 func (h *handle) Cancel() error {
 	h.stop(errCancel)
 	<-h.done
@@ -107,9 +153,15 @@ func (h *handle) cancelNow() {
 // start starts the command and leaves a goroutine to see it through. When it
 // cannot be started, the execution is over on return.
 func (h *handle) start(stdin io.Reader) {
+	if h.stdin != nil {
+		stdin = h.stdin
+	}
 	p, err := h.sb.instance.Start(h.ctx, h.spec(stdin))
 	switch {
 	case err == nil:
+		h.mu.Lock()
+		h.process = p
+		h.mu.Unlock()
 		h.observe()
 		go h.see(p)
 	case h.ctx.Err() != nil:
@@ -223,7 +275,11 @@ func (h *handle) grace(w *waiter) {
 func (h *handle) finish(e ending) {
 	h.stop(nil)
 	h.free()
+	if h.stdin != nil {
+		h.stdin.end()
+	}
 	h.mu.Lock()
+	h.process = nil
 	e.decide(&h.rec)
 	h.rec.FinishedAt = time.Now()
 	h.rec.Duration = h.rec.FinishedAt.Sub(h.began)

@@ -39,6 +39,8 @@ type command struct {
 	exit backend.Exit
 	err  error // the outcome is unknown
 	mark int64 // output written when the main process ended
+
+	oomKills int // processes that died of KillOOM
 }
 
 func newCommand(i *instance, cmd *Command, spec *backend.Spec, h Handler) *command {

@@ -71,16 +71,18 @@ func (p *Process) run(h Handler) {
 func (p *Process) exit() backend.Exit {
 	p.command.mu.Lock()
 	defer p.command.mu.Unlock()
-	switch {
-	case p.oom:
-		return backend.Exit{Signal: backend.SIGKILL, OOMKilled: true, Usage: &backend.Usage{OOMKills: 1}}
-	case p.signal != 0:
-		return backend.Exit{Signal: p.signal}
-	case p.returned:
-		return backend.Exit{Code: p.code}
-	default: // something else ended the goroutine, such as testing's FailNow
-		return backend.Exit{Signal: backend.SIGABRT}
+	exit := backend.Exit{Signal: p.signal, OOMKilled: p.oom}
+	if n := p.command.oomKills; n > 0 {
+		exit.Usage = &backend.Usage{OOMKills: n}
 	}
+	switch {
+	case p.signal != 0:
+	case p.returned:
+		exit.Code = p.code
+	default: // something else ended the goroutine, such as testing's FailNow
+		exit.Signal = backend.SIGABRT
+	}
+	return exit
 }
 
 // Command returns what was started, for a background process too.

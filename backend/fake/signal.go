@@ -49,6 +49,7 @@ func (p *Process) KillOOM() {
 	p.command.mu.Lock()
 	if !isClosed(p.dead) {
 		p.oom = true
+		p.command.oomKills++
 		p.killLocked(backend.SIGKILL)
 	}
 	p.command.mu.Unlock()

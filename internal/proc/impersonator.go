@@ -5,6 +5,7 @@ package proc
 import (
 	"os"
 	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,7 @@ import (
 type Impersonator struct {
 	calls chan call
 	locks int
+	mu    sync.Mutex // does within the process what locks does between them
 }
 
 type call struct {
@@ -83,6 +85,8 @@ func (u *User) signal(s unix.Signal) {
 // before and is left goes on then.
 func (u *User) stopped(f func()) {
 	// Two at once would each take what the other has stopped for stopped before.
+	u.as.mu.Lock()
+	defer u.as.mu.Unlock()
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(u.uid), Len: 1}
 	unix.FcntlFlock(uintptr(u.as.locks), unix.F_SETLKW, &lock)
 	defer func() {
