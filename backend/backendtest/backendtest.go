@@ -1,0 +1,194 @@
+// Package backendtest holds a backend to the rules of package backend. A backend's
+// own test is one call:
+//
+//	func TestConformance(t *testing.T) {
+//		backendtest.Run(t, backendtest.Harness{
+//			New: func(tb testing.TB) backend.Backend {
+//				b, err := mine.New(nil)
+//				if err != nil {
+//					tb.Fatal(err)
+//				}
+//				return b
+//			},
+//			Shell: true,
+//			Proc:  true,
+//		})
+//	}
+//
+// Each case has a name, the rule that it checks, and a sandbox of its own. It goes
+// through package sandbox, as users meet a backend; only what users cannot reach
+// is asked of the driver. It looks for effects, from within the sandbox: not
+// whether a kill returned nil, but whether the file has stopped growing that a
+// survivor would have gone on writing. [Cases] lists all.
+//
+// What a command does is mostly a [Program] of few primitives. It is rendered to
+// text for sh that dash and busybox understand, with these programs beside it:
+// awk, cat, head, setsid, sleep, wc. A backend without a shell interprets it (see
+// [Program.Run]). Cases in the shell's own words need Harness.Shell, and beside
+// those: chmod, env, grep, ls, mkdir, nohup, tail, timeout, tr.
+//
+// A case that needs more than the backend promises in its Info, or than the
+// harness says it has, is skipped and says so. The backend's name is never looked
+// at.
+//
+// Long counts are a tenth of the promised ones, and full with
+// SANDBOX_TEST_FULL=1 in the environment.
+//
+// One rule is not checked, since no test can die and go on: that the commands of a
+// service that was killed end with it (backend.ContainmentSupervisor). A backend
+// that promises it needs a test of its own with a second process.
+package backendtest
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// A Harness is a backend under test, and what is to be known about its
+// sandboxes. Only New is required.
+type Harness struct {
+	// New returns a fresh backend. The case closes it.
+	New func(testing.TB) backend.Backend
+
+	// Config is what sandboxes are made of; nil is the backend's defaults. It has
+	// to allow 200 processes and 100 MB of files.
+	Config *backend.Config
+
+	// Command makes a command of a program. Nil renders it for sh.
+	Command func(Program) sandbox.Command
+
+	// Bubble runs each case in a testing/synctest bubble, where time is virtual.
+	Bubble bool
+
+	// Shell: sandboxes have a sh, the programs that the package comment names, and
+	// a start directory that commands may write to.
+	Shell bool
+
+	// Proc: sandboxes have a Linux /proc.
+	Proc bool
+
+	// HostProc: processes of sandboxes are seen in this machine's /proc.
+	HostProc bool
+
+	// Refused is a configuration with which Create fails; nil when there is none.
+	Refused *backend.Config
+
+	// Lose makes the sandbox of that id die without Destroy; nil when it cannot be
+	// done.
+	Lose func(tb testing.TB, b backend.Backend, id string)
+}
+
+// A Case checks one rule.
+type Case struct {
+	Name string // as in "timeout-kills-background"
+	Rule string // in words
+
+	needs need
+	alone bool // it counts what other cases have too
+	run   func(*subject)
+}
+
+// Cases returns all cases, by theme.
+func Cases() []Case {
+	return slices.Concat(
+		endedCases(), startCases(), overCases(), inputCases(), outputCases(), readerCases(),
+		killCases(), escapeCases(), lifeCases(), leakCases(), isolationCases(), driverCases(),
+	)
+}
+
+// Run runs each case as a subtest of t, in parallel where they do not disturb each
+// other.
+func Run(t *testing.T, h Harness) {
+	for _, c := range Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			if !c.alone {
+				t.Parallel()
+			}
+			if h.Bubble {
+				synctest.Test(t, func(t *testing.T) { c.Check(t, h) })
+				return
+			}
+			c.Check(t, h)
+		})
+	}
+}
+
+// caseTime bounds a case.
+const caseTime = 3 * time.Minute
+
+// Check runs the case and reports to tb. With Harness.Bubble the caller provides
+// the bubble.
+func (c Case) Check(tb testing.TB, h Harness) {
+	ctx, cancel := context.WithTimeout(context.Background(), caseTime)
+	defer cancel()
+	s := &subject{TB: tb, h: h, ctx: ctx}
+	s.backend = h.New(tb)
+	defer s.closing("the backend", s.backend.Close)
+	if missing := c.needs.missing(h, s.backend.Info()); missing != "" {
+		tb.Skipf("it needs %s", missing)
+	}
+	defer func() {
+		if tb.Failed() {
+			tb.Logf("rule: %s", c.Rule)
+		}
+	}()
+	b := &spy{Backend: s.backend}
+	s.Sandbox = s.newSandboxIn(b, h.Config)
+	s.instance = b.instance
+	defer s.closing("the sandbox", s.Sandbox.Close)
+	c.run(s)
+}
+
+// A need is what a case cannot do without.
+type need uint
+
+const (
+	needShell need = 1 << iota
+	needProc
+	needHostProc
+	needRefused
+	needLose
+	needSupervisor
+	needOwnUser
+	needOOM
+)
+
+// missing returns what is missing in words, or nothing.
+func (n need) missing(h Harness, info backend.Info) string {
+	var missing []string
+	for _, q := range []struct {
+		need need
+		has  bool
+		name string
+	}{
+		{needShell, h.Shell, "a shell"},
+		{needProc, h.Proc, "a /proc in the sandbox"},
+		{needHostProc, h.HostProc, "the sandbox's processes in this machine's /proc"},
+		{needRefused, h.Refused != nil, "a configuration that is refused"},
+		{needLose, h.Lose != nil, "a way to lose a sandbox"},
+		{needSupervisor, info.Containment == backend.ContainmentSupervisor, "containment by a supervisor"},
+		{needOwnUser, info.OwnUser, "a user of the sandbox's own"},
+		{needOOM, info.OOM, "kills for memory to be told"},
+	} {
+		if n&q.need != 0 && !q.has {
+			missing = append(missing, q.name)
+		}
+	}
+	return strings.Join(missing, ", ")
+}
+
+// count returns how often a long case repeats: full, or a tenth of it.
+func count(full int) int {
+	if os.Getenv("SANDBOX_TEST_FULL") == "1" {
+		return full
+	}
+	return full / 10
+}

@@ -1,0 +1,134 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// driverCases are about rules of the driver contract that package sandbox does not
+// let users reach.
+func driverCases() []Case {
+	return []Case{{
+		Name: "a-kill-may-be-repeated",
+		Rule: "Kill may be called again, also at the same time, and after the end does nothing; after it Wait returns and OutputOver is closed.",
+		run: func(s *subject) {
+			p := s.process(io.Discard, spawn(sleep(long)), sleep(long))
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() {
+					if err := p.Kill(); err != nil {
+						s.Errorf("kill: %v", err)
+					}
+				})
+			}
+			all.Wait()
+			exit, err := p.Wait()
+			if err != nil || exit.Signal != backend.SIGKILL {
+				s.Errorf("wait: %+v, %v", exit, err)
+			}
+			<-p.OutputOver()
+			if err := p.Kill(); err != nil {
+				s.Errorf("kill after the end: %v", err)
+			}
+		},
+	}, {
+		Name: "an-ended-command-takes-no-signal",
+		Rule: "Signal is an error that wraps os.ErrProcessDone when the command has ended; everybody who waits gets the same exit.",
+		run: func(s *subject) {
+			p := s.process(io.Discard, exit(4))
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() {
+					if exit, err := p.Wait(); err != nil || exit.Code != 4 {
+						s.Errorf("wait: %+v, %v", exit, err)
+					}
+				})
+			}
+			all.Wait()
+			<-p.OutputOver()
+			if err := p.Signal(backend.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+				s.Errorf("signal: %v", err)
+			}
+		},
+	}, {
+		Name: "a-discard-is-the-last-call-of-a-sink",
+		Rule: "When Discard has returned no sink is called again, and the command goes on.",
+		run: func(s *subject) {
+			out := &guarded{}
+			p := s.process(out, forever(print("x"), appendTo("written"), sleep(beatTime)))
+			s.beats("written")
+			p.Discard()
+			out.forbid()
+			s.beats("written")
+			if err := p.Kill(); err != nil {
+				s.Errorf("kill: %v", err)
+			}
+			if out.calledLate() {
+				s.Errorf("a sink was called after Discard")
+			}
+		},
+	}, {
+		Name: "a-kill-is-the-last-call-of-a-sink",
+		Rule: "After Kill no sink is called again; what had been written before has arrived.",
+		run: func(s *subject) {
+			out := &guarded{}
+			p := s.process(out, print("0123456789"), appendTo("written"), forever(print("x"), sleep(beatTime)))
+			s.eventually("something was written", func() bool { return s.size("written") == 1 })
+			if err := p.Kill(); err != nil {
+				s.Errorf("kill: %v", err)
+			}
+			out.forbid()
+			if n := out.length(); n < 10 {
+				s.Errorf("%d bytes had arrived when the kill returned", n)
+			}
+			if _, err := p.Wait(); err != nil {
+				s.Errorf("wait: %v", err)
+			}
+			if out.calledLate() {
+				s.Errorf("a sink was called after Kill")
+			}
+		},
+	}, {
+		Name: "an-end-may-be-repeated",
+		Rule: "Destroy and Close may be called again, Close destroys what is left, and a closed backend answers Create with an error.",
+		run: func(s *subject) {
+			b := s.h.New(s)
+			one, two := s.create(b, "sbx_one"), s.create(b, "sbx_two")
+			for range 2 {
+				s.closing("the instance", one.Destroy)
+			}
+			if _, err := two.Start(s.ctx, s.spec(io.Discard, sleep(long))); err != nil {
+				s.Errorf("start: %v", err)
+			}
+			for range 2 {
+				s.closing("the backend", b.Close)
+			}
+			if _, err := b.Create(s.ctx, &backend.Config{ID: "sbx_three"}); err == nil {
+				s.Errorf("a closed backend has created a sandbox")
+			}
+			if _, err := two.Start(s.ctx, s.spec(io.Discard, exit(0))); err == nil {
+				s.Errorf("a destroyed sandbox has started a command")
+			}
+		},
+	}, {
+		Name: "an-ended-context-creates-nothing",
+		Rule: "Create and Start return the error of a context that has ended, and nothing is left.",
+		run: func(s *subject) {
+			ctx, cancel := context.WithCancel(s.ctx)
+			cancel()
+			if _, err := s.backend.Create(ctx, &backend.Config{ID: "sbx_none"}); !errors.Is(err, context.Canceled) {
+				s.Errorf("create: %v", err)
+			}
+			i := s.create(s.backend, "sbx_some")
+			defer s.closing("the instance", i.Destroy)
+			if _, err := i.Start(ctx, s.spec(io.Discard, exit(0))); !errors.Is(err, context.Canceled) {
+				s.Errorf("start: %v", err)
+			}
+		},
+	}}
+}

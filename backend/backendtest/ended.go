@@ -1,0 +1,182 @@
+package backendtest
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// endedCases are about how a command ended.
+func endedCases() []Case {
+	return []Case{{
+		Name: "every-exit-code-is-told",
+		Rule: "A command that exits with n is completed, with exit code n, for every n from 0 to 255.",
+		run: func(s *subject) {
+			for code := range 256 {
+				s.completed(s.run(exit(code)), code, "", "")
+			}
+		},
+	}, {
+		Name: "a-signal-is-not-an-exit",
+		Rule: "A command that a signal n ends is completed with 128+n, and Signal says which, so that exit 137 and a SIGKILL differ.",
+		run: func(s *subject) {
+			exited := s.run(exit(137))
+			s.completed(exited, 137, "", "")
+			if exited.Signal != 0 {
+				s.Errorf("a command that exited has signal %v", exited.Signal)
+			}
+			for _, sig := range []backend.Signal{backend.SIGKILL, backend.SIGTERM, backend.SIGUSR1} {
+				rec := s.run(die(sig))
+				s.completed(rec, 128+int(sig), "", "")
+				if rec.Signal != sig || rec.OOMKilled {
+					s.Errorf("want signal %v, got %s, killed for memory %v", sig, describe(rec), rec.OOMKilled)
+				}
+			}
+		},
+	}, {
+		Name:  "a-kill-for-memory-is-told",
+		Rule:  "A command that the kernel kills for memory is completed with 137 and OOMKilled; where it was a child's lot, the command's own exit stands and Usage.OOMKills counts it.",
+		needs: needOOM,
+		run: func(s *subject) {
+			cfg := backend.Config{}
+			if s.h.Config != nil {
+				cfg = *s.h.Config
+			}
+			cfg.Limits.Memory = 64 << 20
+			sb := s.newSandboxIn(s.backend, &cfg)
+			defer s.closing("the small sandbox", sb.Close)
+			small := s.in(sb)
+			rec := small.run(eat())
+			s.ended(rec, sandbox.Completed, 137)
+			if !rec.OOMKilled || rec.Signal != backend.SIGKILL {
+				s.Errorf("killed for memory %v, %s", rec.OOMKilled, describe(rec))
+			}
+			rec = small.run(spawn(eat()), wait(), exit(3))
+			s.ended(rec, sandbox.Completed, 3)
+			if rec.OOMKilled || rec.Usage == nil || rec.Usage.OOMKills == 0 {
+				s.Errorf("a child was killed for memory: OOMKilled %v, usage %+v", rec.OOMKilled, rec.Usage)
+			}
+		},
+	}, {
+		Name: "a-timeout-is-told-apart",
+		Rule: "A command whose time is up is timeout with 124; one that exits with 124 by itself is completed.",
+		run: func(s *subject) {
+			s.completed(s.run(exit(124)), 124, "", "")
+			cmd := s.command(sleep(long))
+			cmd.Timeout = 200 * time.Millisecond
+			rec := s.runCommand(cmd)
+			s.ended(rec, sandbox.TimedOut, sandbox.TimeoutExitCode)
+			s.prompt("the command", rec.Duration, cmd.Timeout)
+		},
+	}, {
+		Name: "timeout-keeps-the-output",
+		Rule: "After a timeout the output up to then is kept.",
+		run: func(s *subject) {
+			cmd := s.command(print("a\n"), printErr("b\n"), sleep(long), print("c\n"))
+			cmd.Timeout = 500 * time.Millisecond
+			rec := s.runCommand(cmd)
+			s.ended(rec, sandbox.TimedOut, sandbox.TimeoutExitCode)
+			s.printed(rec, "a\n", "b\n")
+		},
+	}, {
+		Name: "cancel-keeps-the-output",
+		Rule: "A cancelled command has no exit code; its output up to then is kept, and a reader gets it with the end.",
+		run: func(s *subject) {
+			e, stream := s.follow(s.command(print("a"), sleep(long)))
+			defer stream.Close()
+			s.eventually("output has come", func() bool { return e.Execution().Stdout.Total == 1 })
+			rec := s.cancel(e)
+			s.ended(rec, sandbox.Cancelled, none)
+			s.printed(rec, "a", "")
+			data, _ := s.readAll(stream)
+			s.same("the reader's output", data[0], "a")
+		},
+	}, {
+		Name: "an-asked-for-kill-wins",
+		Rule: "A kill that was asked for wins over whatever the command then did, so no race shows: cancelled has no exit code, completed has the command's own.",
+		run: func(s *subject) {
+			for i := range count(500) {
+				e := s.start(s.command(exit(3)))
+				if i%2 == 0 {
+					time.Sleep(time.Duration(i%10) * time.Millisecond)
+				}
+				if err := e.Cancel(); err != nil {
+					s.Errorf("cancel: %v", err)
+				}
+				if rec := s.wait(e); rec.Status == sandbox.Cancelled {
+					s.ended(rec, sandbox.Cancelled, none)
+				} else {
+					s.completed(rec, 3, "", "")
+				}
+			}
+			cmd := s.command(untilTerm("ready", "", 0))
+			cmd.Grace = long
+			e, stream := s.follow(cmd)
+			defer stream.Close()
+			s.next(stream)
+			s.ended(s.cancel(e), sandbox.Cancelled, none)
+		},
+	}, {
+		Name: "a-thousand-with-children",
+		Rule: "Commands that run side by side and leave children each get their own exit: nobody reaps another's child.",
+		run: func(s *subject) {
+			var g errgroup.Group
+			g.SetLimit(8)
+			for i := range count(1000) {
+				g.Go(func() error {
+					code := i % 256
+					rec, err := s.Run(s.ctx, s.command(spawn(sleep(10*time.Millisecond)), spawnRedirected(spawn(exit(9))), exit(code)))
+					if err != nil {
+						return err
+					}
+					s.completed(rec, code, "", "")
+					return nil
+				})
+			}
+			if err := g.Wait(); err != nil {
+				s.Errorf("run: %v", err)
+			}
+		},
+	}, {
+		Name: "duration-is-measured",
+		Rule: "Duration is from start to finish by the monotonic clock.",
+		run: func(s *subject) {
+			begin := time.Now()
+			rec := s.run(sleep(100 * time.Millisecond))
+			took := time.Since(begin)
+			if rec.Duration < 100*time.Millisecond || rec.Duration > took {
+				s.Errorf("a command of 100ms in a call of %v has duration %v", took, rec.Duration)
+			}
+			if rec.StartedAt.Before(begin) || rec.FinishedAt.Sub(rec.StartedAt) != rec.Duration {
+				s.Errorf("started %v, finished %v, duration %v", rec.StartedAt, rec.FinishedAt, rec.Duration)
+			}
+		},
+	}, {
+		Name:  "a-lost-sandbox-invents-nothing",
+		Rule:  "When the sandbox dies, what runs there is failed with an unknown outcome, never with an exit code, and nothing can be started.",
+		needs: needLose,
+		run: func(s *subject) {
+			sb := s.newSandbox()
+			defer s.closing("the lost sandbox", sb.Close)
+			dying := s.in(sb)
+			e, stream := dying.follow(s.command(print("a"), sleep(long)))
+			defer stream.Close()
+			s.next(stream)
+			s.h.Lose(s, s.backend, sb.ID())
+			rec := s.wait(e)
+			if rec.Status != sandbox.Failed || rec.ExitCode != nil || !errors.Is(rec.Err, sandbox.ErrLost) {
+				s.Errorf("%s, error %v", describe(rec), rec.Err)
+			}
+			s.printed(rec, "a", "")
+			<-sb.Gone()
+			if _, err := sb.Start(s.ctx, s.command(exit(0))); !errors.Is(err, sandbox.ErrGone) {
+				s.Errorf("start in a sandbox that is gone: %v", err)
+			}
+			s.completed(s.run(exit(0)), 0, "", "")
+		},
+	}}
+}

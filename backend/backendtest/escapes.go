@@ -1,0 +1,150 @@
+package backendtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sandbox-go/sandbox"
+)
+
+// escapeCases are about commands that try to get away from a kill.
+func escapeCases() []Case {
+	return []Case{{
+		Name:  "sessions-do-not-escape",
+		Rule:  "A kill reaches what has called setsid, and the children of that, however detached.",
+		needs: needSupervisor,
+		run: func(s *subject) {
+			e := s.start(s.command(
+				spawnSession(spawn(beat("a")), spawnSession(spawnRedirected(beat("b")), exit(0)), beat("c")),
+				spawnRedirected(ignoreTerm(), spawnSession(beat("d")), exit(0)),
+				sleep(long)))
+			s.beats("a", "b", "c", "d")
+			s.ended(s.cancel(e), sandbox.Cancelled, none)
+			s.rests("a", "b", "c", "d")
+		},
+	}, {
+		Name:  "daemons-do-not-escape",
+		Rule:  "A kill reaches what uses nohup, a process group of its own, a cleared environment, or another name.",
+		needs: needSupervisor | needShell,
+		run: func(s *subject) {
+			text := `
+beat() { printf %s "while :; do printf x >>$1; sleep 0.03; done"; }
+nohup sh -c "$(beat a)" >/dev/null 2>&1 &
+timeout 60 sh -c "$(beat b)" &
+env -i PATH="$PATH" setsid sh -c "$(beat c)" &
+(cd / && exec setsid sh -c "cd '$PWD'; ($(beat d)) & exit 0") &
+setsid sh -c "printf kworker >/proc/\$\$/comm; $(beat e)" 2>/dev/null &
+sleep 90`
+			e := s.start(sandbox.Command{Shell: text})
+			s.beats("a", "b", "c", "d")
+			if s.h.Proc {
+				s.beats("e")
+			}
+			s.ended(s.cancel(e), sandbox.Cancelled, none)
+			s.rests("a", "b", "c", "d", "e")
+		},
+	}, {
+		Name:  "forks-are-outrun",
+		Rule:  "A kill ends within 10 s what forks, calls setsid and exits without end, and what wakes each other, and other executions go on.",
+		needs: needSupervisor | needShell,
+		run: func(s *subject) {
+			s.ended(s.shell(`
+printf '%s' 'printf x >>comet; setsid sh ./comet.sh & exit 0' >comet.sh
+printf '%s' 'while :; do printf x >>pair; kill -CONT $1 2>/dev/null || sleep 0.01; done' >pair.sh
+printf '%s' 'printf x >>bomb; [ $1 -gt 5 ] || { sh ./bomb.sh $(($1+1)) & sh ./bomb.sh $(($1+1)) & }; sleep 60' >bomb.sh`),
+				sandbox.Completed, 0)
+			other := s.start(s.command(beat("other")))
+			e := s.start(sandbox.Command{Shell: `
+i=0; while [ $i -lt 8 ]; do sh ./comet.sh & i=$((i+1)); done
+sh ./pair.sh $$ & sh ./pair.sh $! &
+sh ./bomb.sh 1 &
+sleep 90`})
+			s.beats("other", "comet", "pair")
+			begin := time.Now()
+			s.ended(s.cancel(e), sandbox.Cancelled, none)
+			s.prompt("the kill", time.Since(begin), 0)
+			s.rests("comet", "pair", "bomb")
+			s.beats("other")
+			s.ended(s.cancel(other), sandbox.Cancelled, none)
+		},
+	}, {
+		Name:  "a-kill-of-all-stays-inside",
+		Rule:  "A command that kills all it may kill ends nothing but what is in its sandbox: it ends truthfully, the next one works, and other sandboxes go on.",
+		needs: needShell | needOwnUser,
+		run: func(s *subject) {
+			sb := s.newSandbox()
+			defer s.closing("the other sandbox", sb.Close)
+			other := s.in(sb)
+			going := other.start(s.command(beat("other")))
+			victim := s.start(s.command(sleep(long)))
+			s.eventually("the victim runs", func() bool { return victim.Execution().Status == sandbox.Running })
+			s.completed(s.shell("kill -9 -1; echo alone; exit 3"), 3, "alone\n", "")
+			rec := s.wait(victim)
+			s.completed(rec, 137, "", "")
+			if rec.Signal != 9 {
+				s.Errorf("the victim ended with signal %v", rec.Signal)
+			}
+			s.completed(s.run(print("on")), 0, "on", "")
+			other.beats("other")
+			s.ended(s.in(sb).cancel(going), sandbox.Cancelled, none)
+		},
+	}, {
+		Name:  "zombies-are-reaped",
+		Rule:  "Orphans that end are reaped: no zombies collect in the sandbox.",
+		needs: needShell | needProc | needSupervisor,
+		run: func(s *subject) {
+			marker := fmt.Sprintf("z%d", rand.Uint32())
+			cmd := sandbox.Command{Shell: `
+i=0
+while [ $i -lt 100 ]; do
+	(sh -c 'printf ` + marker + ` >/proc/$$/comm; exec 2>/dev/null; sleep 0.1 & wait') &
+	i=$((i+1))
+done
+exit 0`, Wait: sandbox.WaitExit}
+			s.completed(s.runCommand(cmd), 0, "", "")
+			s.eventually("all have ended and were reaped", func() bool {
+				return *s.shell("grep -q '[" + marker[:1] + "]" + marker[1:] + "' /proc/[0-9]*/comm 2>/dev/null").ExitCode != 0
+			})
+		},
+	}, {
+		Name: "a-close-ends-all",
+		Rule: "What outlives an execution belongs to the sandbox and dies with it; what runs is cancelled.",
+		run: func(s *subject) {
+			marker := 90_000 + rand.N(1000*time.Second).Seconds()
+			nap := sleep(time.Duration(marker * float64(time.Second)))
+			cmd := s.command(spawn(nap), spawnRedirected(nap, exit(0)), print("hi"))
+			cmd.Wait = sandbox.WaitExit
+			sb := s.newSandbox()
+			closed := s.in(sb)
+			closed.completed(closed.runCommand(cmd), 0, "hi", "")
+			running := closed.start(s.command(nap))
+			if s.h.HostProc && len(processes(seconds(time.Duration(marker*float64(time.Second))))) == 0 {
+				s.Errorf("no process is seen in /proc: Harness.HostProc does not hold")
+			}
+			s.closing("the sandbox", sb.Close)
+			s.ended(s.wait(running), sandbox.Cancelled, none)
+			if s.h.HostProc {
+				if left := processes(seconds(time.Duration(marker * float64(time.Second)))); len(left) > 0 {
+					s.Errorf("after the close there are still %q", left)
+				}
+			}
+		},
+	}}
+}
+
+// processes returns the command lines in this machine's /proc that contain text.
+func processes(text string) []string {
+	var found []string
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(line), text) {
+			found = append(found, strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return found
+}

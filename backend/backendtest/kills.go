@@ -1,0 +1,210 @@
+package backendtest
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/sandbox-go/sandbox"
+)
+
+// killCases are about what a kill reaches, and what it does not.
+func killCases() []Case {
+	return []Case{{
+		Name: "an-ended-context-kills",
+		Rule: "When the context of an execution ends, as with a client that has left, everything is dead within a second and the record is cancelled.",
+		run: func(s *subject) {
+			ctx, cancel := context.WithCancel(s.ctx)
+			defer cancel()
+			e, stream, err := s.Follow(ctx, s.command(spawn(beat("a")), beat("b")))
+			if err != nil {
+				s.Fatalf("follow: %v", err)
+			}
+			defer stream.Close()
+			s.beats("a", "b")
+			cancel()
+			begin := time.Now()
+			s.ended(s.wait(e), sandbox.Cancelled, none)
+			s.prompt("the kill", time.Since(begin), 0)
+			s.rests("a", "b")
+		},
+	}, {
+		Name: "a-timeout-kills-the-background",
+		Rule: "After a timeout everything that the command started is dead.",
+		run: func(s *subject) {
+			cmd := s.command(spawn(beat("a")), spawnRedirected(beat("b"), exit(0)), wait())
+			cmd.Timeout = 400 * time.Millisecond
+			rec := s.runCommand(cmd)
+			s.ended(rec, sandbox.TimedOut, sandbox.TimeoutExitCode)
+			s.prompt("the command", rec.Duration, cmd.Timeout)
+			s.rests("a", "b")
+		},
+	}, {
+		Name: "a-kill-reaches-deep",
+		Rule: "A kill reaches children of children, and those whose parent has ended.",
+		run: func(s *subject) {
+			e := s.start(s.command(
+				spawn(spawn(spawn(beat("a"))), spawnRedirected(spawn(beat("b")), exit(0)), exit(0)),
+				ignoreTerm(), spawn(beat("c")), sleep(long)))
+			s.beats("a", "b", "c")
+			s.ended(s.cancel(e), sandbox.Cancelled, none)
+			s.rests("a", "b", "c")
+		},
+	}, {
+		Name: "a-kill-reaches-an-orphan",
+		Rule: "When the command itself has exited and its output is still held, a kill reaches those that hold it.",
+		run: func(s *subject) {
+			e := s.start(s.command(spawn(spawn(beat("a")), exit(0)), print("x")))
+			s.beats("a")
+			rec := s.cancel(e)
+			s.ended(rec, sandbox.Cancelled, none)
+			s.printed(rec, "x", "")
+			s.rests("a")
+		},
+	}, {
+		Name: "a-grace-is-given",
+		Rule: "With a grace SIGTERM comes first, and a command that ends by itself within it may; what it prints then is kept.",
+		run: func(s *subject) {
+			cmd := s.command(untilTerm("ready ", "bye", 7))
+			cmd.Grace = long
+			e, stream := s.follow(cmd)
+			defer stream.Close()
+			s.next(stream)
+			begin := time.Now()
+			rec := s.cancel(e)
+			s.prompt("the kill", time.Since(begin), 0)
+			s.ended(rec, sandbox.Cancelled, none)
+			s.printed(rec, "ready bye", "")
+		},
+	}, {
+		Name: "a-grace-ends",
+		Rule: "What ignores SIGTERM is killed when the grace is over.",
+		run: func(s *subject) {
+			cmd := s.command(ignoreTerm(), print("ready"), spawn(beat("a")), beat("b"))
+			cmd.Grace = 300 * time.Millisecond
+			e := s.start(cmd)
+			s.beats("a", "b")
+			begin := time.Now()
+			rec := s.cancel(e)
+			s.prompt("the kill", time.Since(begin), cmd.Grace)
+			s.ended(rec, sandbox.Cancelled, none)
+			s.printed(rec, "ready", "")
+			s.rests("a", "b")
+		},
+	}, {
+		Name: "no-grace-is-no-signal",
+		Rule: "Without a grace no SIGTERM is sent: the command gets no chance to act.",
+		run: func(s *subject) {
+			e, stream := s.follow(s.command(untilTerm("ready", "bye", 7)))
+			defer stream.Close()
+			s.next(stream)
+			rec := s.cancel(e)
+			s.ended(rec, sandbox.Cancelled, none)
+			s.printed(rec, "ready", "")
+		},
+	}, {
+		Name: "others-go-on",
+		Rule: "A kill touches neither other executions nor what earlier ones left running.",
+		run: func(s *subject) {
+			server := s.command(spawn(beat("server")), spawnRedirected(beat("daemon")))
+			server.Wait = sandbox.WaitExit
+			s.ended(s.runCommand(server), sandbox.Completed, 0)
+			other := s.start(s.command(spawn(beat("other")), wait()))
+			e := s.start(s.command(spawn(beat("a")), wait()))
+			s.beats("server", "daemon", "other", "a")
+			s.ended(s.cancel(e), sandbox.Cancelled, none)
+			s.rests("a")
+			s.beats("server", "daemon", "other")
+			s.ended(other.Execution(), sandbox.Running, none)
+			s.ended(s.cancel(other), sandbox.Cancelled, none)
+			s.rests("other")
+			s.beats("server", "daemon")
+		},
+	}, {
+		Name: "a-late-cancel-signals-nobody",
+		Rule: "Cancel of an execution that was over long ago does nothing, whatever runs since then; its record stays.",
+		run: func(s *subject) {
+			var old []sandbox.Exec
+			for range 20 {
+				e := s.start(s.command(exit(5)))
+				s.wait(e)
+				old = append(old, e)
+			}
+			running := s.start(s.command(spawn(beat("a")), beat("b")))
+			for _, e := range old {
+				s.completed(s.cancel(e), 5, "", "")
+			}
+			s.beats("a", "b")
+			s.ended(running.Execution(), sandbox.Running, none)
+			rec := s.cancel(running)
+			s.ended(s.cancel(running), sandbox.Cancelled, none)
+			s.ended(rec, sandbox.Cancelled, none)
+		},
+	}, {
+		Name:  "start-and-cancel-leaves-nothing",
+		Rule:  "A command that is cancelled while it starts leaves no process, goroutine or descriptor, and nothing hangs.",
+		alone: true,
+		run: func(s *subject) {
+			cmd := s.command(spawnRedirected(beat("beat")), sleep(long))
+			var use usage
+			for i := range count(1000) {
+				if i == 30 {
+					use = measure()
+				}
+				ctx, cancel := context.WithCancel(s.ctx)
+				e, err := s.Start(ctx, cmd)
+				if err != nil {
+					s.Fatalf("start: %v", err)
+				}
+				if i%2 == 0 {
+					cancel()
+				} else {
+					s.cancel(e)
+				}
+				s.ended(s.wait(e), sandbox.Cancelled, none)
+				cancel()
+			}
+			s.rests("beat")
+			s.flat(use)
+		},
+	}, {
+		Name: "a-cancelled-start-leaves-nothing",
+		Rule: "When the context ends while a command starts, nothing of the command is left.",
+		run: func(s *subject) {
+			for i := range count(200) {
+				ctx, cancel := context.WithTimeout(s.ctx, time.Duration(i%20)*500*time.Microsecond+1)
+				e, err := s.Start(ctx, s.command(spawnRedirected(beat("beat")), sleep(long)))
+				if err == nil {
+					s.ended(s.wait(e), sandbox.Cancelled, none)
+				}
+				cancel()
+			}
+			s.rests("beat")
+		},
+	}, {
+		Name: "a-thread-may-exit",
+		Rule: "A command is not bound to the thread that started it: when that exits, the command goes on.",
+		run: func(s *subject) {
+			started := make(chan sandbox.Exec, 1)
+			go func() {
+				defer close(started)
+				runtime.LockOSThread() // without unlocking, so that the thread ends with the goroutine
+				e, err := s.Start(s.ctx, s.command(spawn(beat("a")), sleep(restTime), exit(6)))
+				if err != nil {
+					s.Errorf("start: %v", err)
+					return
+				}
+				started <- e
+			}()
+			e, ok := <-started
+			if !ok {
+				return
+			}
+			s.beats("a")
+			time.Sleep(2 * restTime)
+			s.beats("a")
+			s.ended(e.Execution(), sandbox.Running, none)
+			s.ended(s.cancel(e), sandbox.Cancelled, none)
+		},
+	}}
+}

@@ -1,0 +1,134 @@
+package backendtest
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/sandbox-go/sandbox"
+)
+
+// leakCases are about what executions leave behind in the service, and what they
+// see of it.
+func leakCases() []Case {
+	return []Case{{
+		Name:  "ten-thousand-runs-leave-nothing",
+		Rule:  "Ten thousand executions, one after another, are each exact, and goroutines, descriptors and memory stay flat.",
+		alone: true,
+		run: func(s *subject) {
+			var use usage
+			for i := range count(10_000) {
+				if i == 150 { // by then all records are kept that ever are
+					use = measure()
+				}
+				text := fmt.Sprintf("%d\n", i)
+				s.completed(s.run(print(text)), 0, text, "")
+			}
+			s.flat(use)
+		},
+	}, {
+		Name:  "a-closed-sandbox-leaves-nothing",
+		Rule:  "A closed sandbox leaves neither goroutines nor descriptors, whatever ran in it.",
+		alone: true,
+		run: func(s *subject) {
+			var use usage
+			for i := range count(100) {
+				if i == 3 {
+					use = measure()
+				}
+				sb := s.newSandbox()
+				other := s.in(sb)
+				cmd := s.command(spawn(sleep(long)), print("x"))
+				cmd.Wait = sandbox.WaitExit
+				other.completed(other.runCommand(cmd), 0, "x", "")
+				other.start(s.command(zeros(1<<20), sleep(long)))
+				s.closing("the sandbox", sb.Close)
+			}
+			s.flat(use)
+		},
+	}, {
+		Name:  "a-closed-backend-leaves-nothing",
+		Rule:  "Close releases what the backend holds: goroutines and descriptors.",
+		alone: true,
+		run: func(s *subject) {
+			var use usage
+			for i := range 4 {
+				if i == 1 {
+					use = measure()
+				}
+				b := s.h.New(s)
+				sb := s.newSandboxIn(b, s.h.Config)
+				other := s.in(sb)
+				other.completed(other.run(print("x")), 0, "x", "")
+				s.closing("the sandbox", sb.Close)
+				s.closing("the backend", b.Close)
+			}
+			s.flat(use)
+		},
+	}, {
+		Name:  "the-service-is-not-seen",
+		Rule:  "Nothing of the service's environment is seen by commands, and no descriptor of its own.",
+		needs: needShell,
+		alone: true,
+		run: func(s *subject) {
+			const name, secret = "SANDBOX_TEST_SECRET", "only-the-service-knows-this"
+			os.Setenv(name, secret)
+			defer os.Unsetenv(name)
+			file, err := os.Open(os.DevNull)
+			if err != nil {
+				s.Fatalf("open: %v", err)
+			}
+			defer file.Close()
+			b := s.h.New(s)
+			defer s.closing("the other backend", b.Close)
+			sb := s.newSandboxIn(b, s.h.Config)
+			defer s.closing("the other sandbox", sb.Close)
+			other := s.in(sb)
+			if env := other.shell("env").Stdout.String(); strings.Contains(env, secret) || !strings.Contains(env, "PATH=") {
+				s.Errorf("env prints %q", env)
+			}
+			if !s.h.Proc {
+				return
+			}
+			if fds := other.shell("ls /proc/self/fd").Stdout.String(); fds != "0\n1\n2\n3\n" { // 3 is the directory
+				s.Errorf("open descriptors: %q", fds)
+			}
+			if info := b.Info(); !info.OwnUser {
+				return
+			}
+			rec := other.shell("cat /proc/1/environ /proc/$PPID/environ /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep " + name + "=[o]nly")
+			s.printed(rec, "", "")
+		},
+	}}
+}
+
+// usage is what this process has of what can leak.
+type usage struct {
+	goroutines, descriptors int
+	heap                    int64
+}
+
+// measure counts what is in use.
+func measure() usage {
+	runtime.GC()
+	descriptors, _ := os.ReadDir("/proc/self/fd") // elsewhere it is not counted
+	return usage{runtime.NumGoroutine(), len(descriptors), heap()}
+}
+
+// flat checks that no more is in use than before, but for a few of each that pools
+// and the runtime keep. What is about to end is waited for.
+func (s *subject) flat(before usage) {
+	s.Helper()
+	const few, bytes = 8, 8 << 20
+	var now usage
+	for range 40 {
+		now = measure()
+		if now.goroutines <= before.goroutines+few && now.descriptors <= before.descriptors+few && now.heap <= before.heap+bytes {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	s.Errorf("goroutines, descriptors and heap were %+v, and are %+v", before, now)
+}
