@@ -1,0 +1,37 @@
+// Package agent is the service's side of sandbox-agent, a small static program
+// that starts commands where a sandbox is: in a container, or beside the service.
+//
+// For a container: put the program that [Binary] returns there, let the
+// container's first process be [InitCommand], start [ServeCommand] with stdin and
+// stdout attached and no terminal, and [Dial] them.
+//
+// Beside the service: [NewLocal].
+package agent
+
+import (
+	"strconv"
+	"time"
+)
+
+// Reserve is how many processes and threads the agent itself needs of a
+// container's limit, besides one supervisor's worth of them, SupervisorThreads,
+// for each execution that runs at the same time.
+const (
+	Reserve           = 64
+	SupervisorThreads = 8
+)
+
+// ServeCommand returns the command line of the agent, which is at path in the
+// container, that serves executions on its stdin and stdout. It must run as root
+// with the capabilities SETUID, SETGID, SETPCAP and KILL.
+func ServeCommand(path string) []string { return []string{path, "serve"} }
+
+// InitCommand returns the command line of a container's first process. It reaps,
+// forwards signals, and ends, and the container with it, at the deadline; the zero
+// time is never.
+func InitCommand(path string, deadline time.Time) []string {
+	if deadline.IsZero() {
+		return []string{path, "init"}
+	}
+	return []string{path, "init", strconv.FormatInt(deadline.Unix(), 10)}
+}

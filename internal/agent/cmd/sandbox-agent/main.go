@@ -1,0 +1,39 @@
+//go:build linux && (amd64 || arm64)
+
+// Command sandbox-agent runs inside a sandbox, or beside a service that has local
+// ones, and starts their commands. It is embedded in package agent, and nobody
+// starts it by hand.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/sandbox-go/sandbox/internal/agent/pid1"
+	"github.com/sandbox-go/sandbox/internal/agent/serve"
+	"github.com/sandbox-go/sandbox/internal/agent/supervise"
+)
+
+func main() {
+	mode := ""
+	if len(os.Args) > 1 {
+		mode = os.Args[1]
+	}
+	var err error
+	switch mode {
+	case "supervise":
+		err = supervise.Main()
+	case "local":
+		err = serve.Local()
+	case "serve":
+		err = serve.Container()
+	case "init":
+		err = pid1.Main(os.Args[2:])
+	default:
+		err = fmt.Errorf("unknown mode %q", mode)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sandbox-agent:", err)
+		os.Exit(1)
+	}
+}

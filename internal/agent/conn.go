@@ -1,0 +1,117 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/mux"
+	"github.com/sandbox-go/sandbox/internal/agent/wire"
+)
+
+// A Conn is the service's side of a connection to "sandbox-agent serve" in a
+// container. Its methods may be called concurrently.
+type Conn struct {
+	session *yamux.Session
+	inputs  atomic.Int64 // numbers of inputs
+	tasks   sync.WaitGroup
+}
+
+// Dial greets the agent at the other end of rwc, which is its stdin and stdout,
+// and which the Conn owns from then on, also after an error. The context covers
+// the greeting only.
+func Dial(ctx context.Context, rwc io.ReadWriteCloser) (*Conn, error) {
+	stop := context.AfterFunc(ctx, func() { rwc.Close() })
+	err := greet(rwc)
+	if !stop() {
+		err = ctx.Err()
+	}
+	var session *yamux.Session
+	if err == nil {
+		session, err = mux.Client(rwc)
+	}
+	if err != nil {
+		rwc.Close()
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	return &Conn{session: session}, nil
+}
+
+func greet(rwc io.ReadWriter) error {
+	if err := wire.Write(rwc, &wire.Hello{Version: wire.Version}); err != nil {
+		return err
+	}
+	return wire.NewReader(rwc).Expect()
+}
+
+// Done is closed when the connection has ended, for whatever reason. The agent
+// then kills everything, and the outcome of what ran is unknown.
+func (c *Conn) Done() <-chan struct{} { return c.session.CloseChan() }
+
+// Close ends the connection, and with it everything that runs. It waits until no
+// sink is called any more.
+func (c *Conn) Close() error {
+	err := c.session.Close()
+	c.tasks.Wait()
+	return err
+}
+
+// Start starts a command in the container, by the rules of [backend.Instance].
+// Spec.Dir must be absolute and Spec.Env complete: the agent adds nothing. User is
+// a name or a number of the container, also with a group, as in "1000:1000" or
+// "www-data:adm"; it may not be root, nor empty.
+func (c *Conn) Start(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m := &wire.Start{
+		Shell: spec.Shell, Argv: spec.Argv, Dir: spec.Dir, Env: spec.Env, User: spec.User,
+		HasInput: spec.Stdin != nil,
+	}
+	if m.HasInput {
+		m.Input = int(c.inputs.Add(1))
+	}
+	frame, err := wire.Append(nil, m)
+	if err != nil {
+		return nil, &backend.StartError{Reason: backend.TooLong, Detail: err.Error()}
+	}
+	stream, err := c.session.OpenStream()
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	p := newProcess(stream, spec)
+	if _, err := stream.Write(frame); err != nil {
+		stream.Close()
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	if m.HasInput {
+		go c.feed(p, spec.Stdin, m.Input)
+	}
+	if err := p.awaitStart(ctx); err != nil {
+		return nil, err
+	}
+	c.tasks.Go(p.listen)
+	return p, nil
+}
+
+// feed copies an input to a stream of its own, so that it holds nothing else up.
+// Nobody waits for a Read in progress.
+func (c *Conn) feed(p *process, r io.Reader, number int) {
+	stream, err := c.session.OpenStream()
+	if err != nil {
+		return
+	}
+	defer stream.Close()
+	go func() {
+		<-p.noInput
+		stream.Close()
+	}()
+	if wire.Write(stream, &wire.Input{Number: number}) == nil {
+		io.Copy(stream, r)
+	}
+}

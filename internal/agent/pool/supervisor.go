@@ -1,0 +1,99 @@
+//go:build linux && (amd64 || arm64)
+
+package pool
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-go/sandbox/internal/agent/wire"
+)
+
+// A supervisor is a socket to one.
+type supervisor struct {
+	conn   *net.UnixConn
+	rights Rights
+	reader *wire.Reader // for one goroutine: whoever has the supervisor
+
+	mu sync.Mutex // makes each send one write
+}
+
+// helloTime is how long a supervisor may take to start.
+const helloTime = 20 * time.Second
+
+func newSupervisor(conn *net.UnixConn) *supervisor {
+	s := &supervisor{conn: conn}
+	s.rights.conn = conn
+	s.reader = wire.NewReader(bufio.NewReader(&s.rights))
+	return s
+}
+
+func (s *supervisor) hello() error {
+	if err := s.send(&wire.Hello{Version: wire.Version}); err != nil {
+		return err
+	}
+	s.conn.SetReadDeadline(time.Now().Add(helloTime))
+	defer s.conn.SetReadDeadline(time.Time{})
+	return s.reader.Expect()
+}
+
+func (s *supervisor) send(m wire.Message) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return wire.Write(s.conn, m)
+}
+
+// Rights reads from a unix socket and collects the descriptors that come with
+// the bytes. It is for one goroutine.
+type Rights struct {
+	conn *net.UnixConn
+	oob  [128]byte
+	fds  []int
+}
+
+// NewRights returns a Rights that reads conn.
+func NewRights(conn *net.UnixConn) *Rights { return &Rights{conn: conn} }
+
+// Read reads bytes, and no further than the next that come with descriptors.
+func (r *Rights) Read(p []byte) (int, error) {
+	n, oobn, _, _, err := r.conn.ReadMsgUnix(p, r.oob[:])
+	if oobn > 0 {
+		r.collect(r.oob[:oobn])
+	}
+	return n, err
+}
+
+func (r *Rights) collect(oob []byte) {
+	ms, _ := unix.ParseSocketControlMessage(oob)
+	for i := range ms {
+		fds, _ := unix.ParseUnixRights(&ms[i])
+		r.fds = append(r.fds, fds...)
+	}
+}
+
+// Take returns the first n descriptors that came and were not taken, or nil when
+// there are fewer.
+func (r *Rights) Take(n int) []*os.File {
+	if len(r.fds) < n {
+		return nil
+	}
+	files := make([]*os.File, n)
+	for i := range files {
+		files[i] = os.NewFile(uintptr(r.fds[i]), "|")
+	}
+	r.fds = r.fds[n:]
+	return files
+}
+
+// Close closes the descriptors that were not taken.
+func (r *Rights) Close() {
+	for _, fd := range r.fds {
+		unix.Close(fd)
+	}
+	r.fds = nil
+}

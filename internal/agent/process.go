@@ -1,0 +1,276 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/wire"
+)
+
+// A process is a command in a container.
+type process struct {
+	stream *yamux.Stream
+	reader *wire.Reader // for listen
+	sinks  [2]io.Writer
+
+	exited    chan struct{}
+	exitOnce  sync.Once    // closes exited
+	exit      backend.Exit // once exited is closed
+	err       error        // once exited is closed
+	over      chan struct{}
+	noInput   chan struct{} // nobody will read more input
+	inputOnce sync.Once     // closes noInput
+
+	mu      sync.Mutex // guards what follows
+	changed *sync.Cond
+	discard bool
+	writing bool                      // a Write of a sink is in progress
+	isOver  bool                      // over is closed
+	empty   bool                      // nothing of the command is left
+	lost    bool                      // nobody can tell any more
+	kills   []chan []backend.Survivor // the answers that are due
+}
+
+func newProcess(stream *yamux.Stream, spec *backend.Spec) *process {
+	p := &process{
+		stream:  stream,
+		reader:  wire.NewReader(bufio.NewReader(stream)),
+		sinks:   [2]io.Writer{spec.Stdout, spec.Stderr},
+		exited:  make(chan struct{}),
+		over:    make(chan struct{}),
+		noInput: make(chan struct{}),
+	}
+	p.changed = sync.NewCond(&p.mu)
+	return p
+}
+
+// answerTime is how long the agent may take to answer what it answers at once or,
+// with a kill, within 10 s.
+const answerTime = 15 * time.Second
+
+// awaitStart waits until it is known whether the command runs. When ctx ends
+// first, nothing is left of it.
+func (p *process) awaitStart(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		p.stream.SetReadDeadline(time.Now().Add(answerTime))
+		p.send(&wire.Kill{})
+	})
+	err := p.startAnswer()
+	if !stop() {
+		for m := wire.Message(nil); err == nil; m, err = p.reader.Next() {
+			if _, ok := m.(*wire.Killed); ok {
+				break
+			}
+		}
+		err = ctx.Err()
+	}
+	if err != nil {
+		p.endInput()
+		p.stream.Close()
+	}
+	return err
+}
+
+func (p *process) startAnswer() error {
+	m, err := p.reader.Next()
+	switch m := m.(type) {
+	case *wire.Started:
+		return nil
+	case *wire.Refused:
+		return &m.StartError
+	case *wire.Lost:
+		return lost(m.Why)
+	}
+	return lost(err)
+}
+
+// lost says why an outcome is unknown.
+func lost(why any) error { return fmt.Errorf("agent: connection lost: %v", why) }
+
+func (p *process) send(m wire.Message) error { return wire.Write(p.stream, m) }
+
+// listen hears the agent until nothing of the command is left and no answer is
+// due.
+func (p *process) listen() {
+	err := p.hear()
+	p.end(backend.Exit{}, err)
+	p.endInput()
+	p.mu.Lock()
+	p.lost = p.lost || err != nil
+	for _, k := range p.kills {
+		close(k)
+	}
+	p.kills = nil
+	p.endOutputLocked()
+	p.mu.Unlock()
+	p.stream.Close()
+}
+
+func (p *process) hear() error {
+	for {
+		m, err := p.reader.Next()
+		switch m := m.(type) {
+		case *wire.Output:
+			p.deliver(m)
+		case *wire.Exit:
+			p.end(m.Exit, nil)
+		case *wire.Over:
+			p.endOutput()
+		case *wire.Empty:
+			p.endInput()
+			p.mu.Lock()
+			p.empty = true
+			p.mu.Unlock()
+		case *wire.Killed:
+			p.mu.Lock()
+			if len(p.kills) > 0 {
+				p.kills[0] <- m.Survivors
+				p.kills = p.kills[1:]
+			}
+			p.mu.Unlock()
+		case *wire.Lost:
+			return lost(m.Why)
+		default:
+			return lost(err)
+		}
+		if p.done() {
+			return nil
+		}
+	}
+}
+
+// done reports whether nothing more will be heard.
+func (p *process) done() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.empty && len(p.kills) == 0 && p.isOver
+}
+
+func (p *process) deliver(m *wire.Output) {
+	if m.Stream < 1 || m.Stream > len(p.sinks) {
+		return
+	}
+	p.mu.Lock()
+	p.writing = !p.discard
+	write := p.writing
+	p.mu.Unlock()
+	if write {
+		p.sinks[m.Stream-1].Write(m.Data)
+		p.mu.Lock()
+		p.writing = false
+		p.changed.Broadcast()
+		p.mu.Unlock()
+	}
+}
+
+// end says how the command ended. The first call counts.
+func (p *process) end(exit backend.Exit, err error) {
+	p.exitOnce.Do(func() {
+		p.exit, p.err = exit, err
+		close(p.exited)
+	})
+}
+
+func (p *process) endInput() { p.inputOnce.Do(func() { close(p.noInput) }) }
+
+func (p *process) endOutput() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endOutputLocked()
+}
+
+func (p *process) endOutputLocked() {
+	p.discard = true
+	if !p.isOver {
+		p.isOver = true
+		close(p.over)
+	}
+}
+
+// Wait implements [backend.Process].
+func (p *process) Wait() (backend.Exit, error) {
+	<-p.exited
+	return p.exit, p.err
+}
+
+// OutputOver implements [backend.Process].
+func (p *process) OutputOver() <-chan struct{} { return p.over }
+
+// Discard implements [backend.Process].
+func (p *process) Discard() {
+	p.endInput()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.discard = true
+	for p.writing {
+		p.changed.Wait()
+	}
+	if !p.isOver {
+		go p.send(&wire.Discard{}) // a full window would block it
+	}
+}
+
+// Signal implements [backend.Process].
+func (p *process) Signal(s backend.Signal) error {
+	if !s.Valid() {
+		return fmt.Errorf("%v is no signal", s)
+	}
+	select {
+	case <-p.exited:
+		return os.ErrProcessDone
+	default:
+		return p.send(&wire.Signal{Signal: s})
+	}
+}
+
+// Kill implements [backend.Process].
+func (p *process) Kill() error {
+	answer := make(chan []backend.Survivor, 1)
+	p.mu.Lock()
+	switch {
+	case p.lost:
+		p.mu.Unlock()
+		return lost("nobody is left to kill it")
+	case p.empty && p.isOver:
+		p.mu.Unlock()
+		return nil
+	}
+	p.kills = append(p.kills, answer)
+	p.mu.Unlock()
+	if p.send(&wire.Kill{}) != nil {
+		p.stream.Close() // listen will notice
+	}
+	timer := time.NewTimer(answerTime)
+	defer timer.Stop()
+	select {
+	case survivors, ok := <-answer:
+		return p.killed(survivors, ok)
+	case <-timer.C:
+		p.stream.SetReadDeadline(time.Unix(1, 0)) // listen will notice
+		<-answer
+		return p.killed(nil, false)
+	}
+}
+
+// killed makes sure that nothing more happens, as after any kill.
+func (p *process) killed(survivors []backend.Survivor, known bool) error {
+	err := error(&backend.SurvivorsError{Survivors: survivors})
+	switch {
+	case !known:
+		err = lost("the kill was not answered")
+	case len(survivors) == 0:
+		err = nil
+	}
+	p.end(backend.Exit{}, err)
+	p.Discard()
+	p.endOutput()
+	return err
+}

@@ -1,0 +1,134 @@
+//go:build linux && (amd64 || arm64)
+
+package serve
+
+import (
+	"io"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/mux"
+	"github.com/sandbox-go/sandbox/internal/agent/pool"
+	"github.com/sandbox-go/sandbox/internal/agent/wire"
+)
+
+// How many supervisors are ready ahead of need in a container, and are kept at
+// most: each takes processes of the container's limit.
+const (
+	minIdle = 2
+	maxIdle = 4
+)
+
+// Container serves executions on stdin and stdout until they end. The main
+// goroutine must call it.
+func Container() error {
+	n, err := begin()
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	conn, err := newStdio()
+	if err != nil {
+		return err
+	}
+	if err := wire.Write(conn, &wire.Hello{Version: wire.Version}); err != nil {
+		return err
+	}
+	if err := wire.NewReader(conn).Expect(); err != nil {
+		return err
+	}
+	session, err := mux.Server(conn)
+	if err != nil {
+		return err
+	}
+	c := &container{pool: pool.New(shared{n}, minIdle, maxIdle), inputs: newInputs()}
+	defer c.pool.Close()
+	for {
+		stream, err := session.AcceptStream()
+		if err != nil {
+			return err
+		}
+		go c.serve(stream)
+	}
+}
+
+type container struct {
+	pool   *pool.Pool
+	inputs *inputs
+}
+
+// serve serves a stream, which is an execution or the input of one.
+func (c *container) serve(stream *yamux.Stream) {
+	r := wire.NewReader(stream)
+	m, err := r.Next()
+	switch m := m.(type) {
+	case *wire.Start:
+		c.execute(stream, r, m)
+	case *wire.Input:
+		c.inputs.put(m.Number, stream)
+		return
+	}
+	if err != nil {
+		stream.Close()
+	}
+}
+
+// shared is a nursery whose supervisors serve the process itself.
+type shared struct{ *nursery }
+
+// Spawn implements [pool.Nursery].
+func (s shared) Spawn() (*net.UnixConn, error) {
+	fd, err := s.spawn()
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "supervisor")
+	defer f.Close()
+	conn, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.UnixConn), nil
+}
+
+// Settle implements [pool.Nursery].
+func (s shared) Settle(uid int64) ([]backend.Survivor, error) { return s.settle(uid), nil }
+
+// A stdio is stdin and stdout as one connection.
+type stdio struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// largePipe is the size that stdout should have, in bytes.
+const largePipe = 1 << 20
+
+// newStdio takes stdin and stdout, and leaves /dev/null in their place. They are
+// put into non-blocking mode, so that waiting for them takes no thread.
+func newStdio() (*stdio, error) {
+	var files [2]*os.File
+	for i := range files {
+		fd, err := unix.FcntlInt(uintptr(i), unix.F_DUPFD_CLOEXEC, 3)
+		if err == nil {
+			err = unix.SetNonblock(fd, true)
+		}
+		if err != nil {
+			return nil, os.NewSyscallError("stdio", err)
+		}
+		files[i] = os.NewFile(uintptr(fd), "stdio")
+	}
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	for i := 0; i < len(files) && err == nil; i++ {
+		err = unix.Dup3(null, i, 0)
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("stdio", err)
+	}
+	unix.FcntlInt(files[1].Fd(), unix.F_SETPIPE_SZ, largePipe)
+	return &stdio{files[0], files[1]}, nil
+}

@@ -1,0 +1,101 @@
+//go:build linux && (amd64 || arm64)
+
+package serve
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/supervise"
+	"github.com/sandbox-go/sandbox/internal/proc"
+)
+
+// A nursery is the parent of supervisors. As a child subreaper it inherits what
+// those that die leave behind: whatever child is no supervisor is such an orphan.
+// Its methods may be called concurrently.
+type nursery struct {
+	children    *proc.Children
+	supervisors map[int]bool // by pid; guarded by children
+	as          *proc.Impersonator
+	null, locks int
+}
+
+func newNursery() (*nursery, error) {
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("open /dev/null", err)
+	}
+	locks, err := unix.MemfdCreate("locks", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	n := &nursery{
+		children:    proc.NewChildren(),
+		supervisors: make(map[int]bool),
+		as:          proc.NewImpersonator(locks),
+		null:        null,
+		locks:       locks,
+	}
+	n.children.Spare = func(pid int) bool { return n.supervisors[pid] }
+	n.children.Reaped = func(pid int, _ unix.WaitStatus, _ *unix.Rusage, _ bool) { delete(n.supervisors, pid) }
+	return n, nil
+}
+
+// spawn starts a supervisor and returns the socket to it.
+func (n *nursery) spawn() (int, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(pair[1])
+	files := []uintptr{uintptr(n.null), uintptr(n.null), uintptr(n.null)}
+	files = append(files, make([]uintptr, 2)...)
+	files[supervise.Socket] = uintptr(pair[1])
+	files[supervise.Locks] = uintptr(n.locks)
+	err = n.children.Start(func() error {
+		pid, err := syscall.ForkExec("/proc/self/exe", []string{"sandbox-agent", "supervise"}, &syscall.ProcAttr{
+			Dir:   "/",
+			Env:   []string{},
+			Files: files,
+			Sys:   &syscall.SysProcAttr{Setsid: true},
+		})
+		if err == nil {
+			n.supervisors[pid] = true
+		}
+		return err
+	})
+	if err != nil {
+		unix.Close(pair[0])
+		return -1, err
+	}
+	return pair[0], nil
+}
+
+// settle kills the orphans there are, and returns what survives. UID is whose
+// they are, if nobody else has processes of that number, or negative.
+func (n *nursery) settle(uid int64) []backend.Survivor {
+	var user *proc.User
+	if uid > 0 {
+		user = n.as.User(int(uid))
+	}
+	return n.children.Kill(user)
+}
+
+// closeTime is how long supervisors that have lost their owner may take. It is
+// more than a kill of theirs does.
+const closeTime = 12 * time.Second
+
+// close waits for the supervisors to end, which their owners' sockets have told
+// them to, and kills what is left.
+func (n *nursery) close() {
+	for begin := time.Now(); !n.children.None() && time.Since(begin) < closeTime; {
+		n.settle(-1)
+		n.children.Await(50 * time.Millisecond)
+	}
+	n.children.Hold(func() { clear(n.supervisors) })
+	n.settle(-1)
+}

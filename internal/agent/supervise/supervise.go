@@ -1,0 +1,209 @@
+//go:build linux && (amd64 || arm64)
+
+// Package supervise is the agent's mode that is the parent of one command at a
+// time. As a child subreaper it becomes the parent of whatever the command leaves
+// behind, so that it can find and kill all of it. It stays while anything is left
+// and then takes the next command. When its owner's socket ends, it kills
+// everything and exits.
+//
+// It needs no thread after its start, and no memory to speak of: a command that
+// has used up both can still be killed.
+package supervise
+
+import (
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/harden"
+	"github.com/sandbox-go/sandbox/internal/agent/wire"
+	"github.com/sandbox-go/sandbox/internal/proc"
+)
+
+// The descriptors that a supervisor is started with, besides /dev/null as the
+// first three.
+const (
+	Socket = 3 // to its owner
+	Locks  = 4 // see proc.NewImpersonator
+)
+
+// Main serves the owner at the other end of Socket until it is gone. It must be
+// called by the main goroutine, which it keeps on the process's first thread: the
+// rights of that thread are what commands are started with.
+func Main() error {
+	runtime.LockOSThread()
+	if err := harden.Process(); err != nil {
+		return err
+	}
+	if err := harden.Commands(); err != nil {
+		return err
+	}
+	s := &supervisor{conn: harden.Conn(Socket), as: proc.NewImpersonator(Locks)}
+	var err error
+	if s.oom, err = newOOMScore(); err != nil {
+		return err
+	}
+	s.children = proc.NewChildren()
+	s.children.Reaped = s.reaped
+	harden.Threads()
+	err = s.serve()
+	s.children.Kill(s.user)
+	return err
+}
+
+type supervisor struct {
+	conn     harden.Conn
+	as       *proc.Impersonator
+	oom      *oomScore
+	children *proc.Children
+
+	user *proc.User // whose the command is, if it is nobody else's too
+	main int        // the command itself while it has not been reaped; guarded by children
+
+	mu  sync.Mutex // guards conn's writing
+	out []byte
+}
+
+// serve answers requests, one after the other.
+func (s *supervisor) serve() error {
+	if err := s.send(&wire.Hello{Version: wire.Version}); err != nil {
+		return err
+	}
+	r := wire.NewReader(s.conn)
+	if err := r.Expect(); err != nil {
+		return err
+	}
+	for {
+		m, err := r.Next()
+		if err != nil {
+			return err
+		}
+		switch m := m.(type) {
+		case *wire.Start:
+			err = s.start(m)
+		case *wire.Signal:
+			s.signal(unix.Signal(m.Signal))
+		case *wire.Kill:
+			err = s.send(&wire.Killed{Survivors: s.children.Kill(s.user)})
+		case *wire.Sweep:
+			err = s.send(&wire.Killed{Survivors: s.as.User(int(m.UID)).Sweep()})
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// start starts the command and hands its pipes to the owner.
+func (s *supervisor) start(m *wire.Start) error {
+	cmd := proc.Command{Shell: m.Shell, Argv: m.Argv, Dir: m.Dir, Env: m.Env}
+	s.user = nil
+	if m.UID >= 0 {
+		cmd.Credential = &syscall.Credential{Uid: uint32(m.UID), Gid: uint32(m.GID)}
+		if m.Own && m.UID > 0 {
+			s.user = s.as.User(int(m.UID))
+		}
+	}
+	pipes, err := proc.NewPipes(cmd.Credential, m.HasInput)
+	if err != nil {
+		return s.refuse(err)
+	}
+	defer pipes.Close()
+	var lost error
+	err = s.children.Start(func() error {
+		pid, err := s.oom.start(&cmd, pipes)
+		if err != nil {
+			return err
+		}
+		s.main = pid
+		lost = s.send(&wire.Started{PID: pid}, pipes.Ours()...)
+		return nil
+	})
+	if err != nil {
+		return s.refuse(err)
+	}
+	return lost
+}
+
+func (s *supervisor) refuse(err error) error {
+	refused, ok := err.(*backend.StartError)
+	if !ok {
+		refused = &backend.StartError{Reason: backend.NoResources, Detail: err.Error()}
+	}
+	return s.send(&wire.Refused{StartError: *refused})
+}
+
+// signal signals the command's process group, as long as the command has not
+// been reaped: afterwards the group's number may be another's.
+func (s *supervisor) signal(sig unix.Signal) {
+	s.children.Hold(func() {
+		if s.main > 0 {
+			unix.Kill(-s.main, sig)
+		}
+	})
+}
+
+// reaped tells the owner when the command itself has ended, and when nothing is
+// left, if possible at once.
+func (s *supervisor) reaped(pid int, status unix.WaitStatus, usage *unix.Rusage, none bool) {
+	var ms []wire.Message
+	if pid == s.main {
+		s.main = 0
+		ms = append(ms, &wire.Exit{Exit: proc.ExitOf(status, usage)})
+	}
+	if none {
+		ms = append(ms, &wire.Empty{})
+	}
+	if len(ms) > 0 {
+		s.sendAll(ms) // an owner that is gone is noticed by reading
+	}
+}
+
+func (s *supervisor) send(m wire.Message, fds ...int) error {
+	return s.sendAll([]wire.Message{m}, fds...)
+}
+
+func (s *supervisor) sendAll(ms []wire.Message, fds ...int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out = s.out[:0]
+	for _, m := range ms {
+		var err error
+		if s.out, err = wire.Append(s.out, m); err != nil {
+			return err
+		}
+	}
+	return s.conn.Send(s.out, fds...)
+}
+
+// An oomScore is the process's own place in the order in which the kernel ends
+// processes when memory is short.
+type oomScore struct {
+	file *os.File
+	own  []byte
+}
+
+// commandScore makes commands go before the agent and before the service.
+var commandScore = []byte("500")
+
+func newOOMScore() (*oomScore, error) {
+	f, err := os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	own := make([]byte, 16)
+	n, err := unix.Pread(int(f.Fd()), own, 0)
+	return &oomScore{f, own[:max(n, 0)]}, err
+}
+
+// start starts cmd with the commands' score. A child inherits it, and going back
+// to the score before takes no privilege.
+func (o *oomScore) start(cmd *proc.Command, pipes *proc.Pipes) (int, error) {
+	unix.Pwrite(int(o.file.Fd()), commandScore, 0)
+	defer unix.Pwrite(int(o.file.Fd()), o.own, 0)
+	return cmd.Start(pipes.Theirs())
+}
