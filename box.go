@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -175,6 +176,9 @@ func (sb *box) start(ctx context.Context, cmd Command, follow bool) (h *handle, 
 	}
 	if err := cmd.Validate(); err != nil {
 		return nil, nil, err
+	}
+	if cmd.Terminal != nil && !sb.backend.Terminal {
+		return nil, nil, fmt.Errorf("a terminal: %w", errors.ErrUnsupported)
 	}
 	if known, err := sb.known(cmd.Key); known != nil || err != nil {
 		return sb.join(known, follow, err)

@@ -79,6 +79,9 @@ type (
 	Config         = backend.Config
 	Limits         = backend.Limits
 	Mount          = backend.Mount
+	Files          = backend.Files
+	FileInfo       = backend.FileInfo
+	TerminalSize   = backend.TerminalSize
 	Signal         = backend.Signal
 	Usage          = backend.Usage
 	Reason         = backend.Reason

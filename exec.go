@@ -35,6 +35,13 @@ type Command struct {
 	// Exec.WriteStdin, until Exec.CloseStdin.
 	OpenStdin bool
 
+	// Terminal runs the command on a terminal of that size, where the backend
+	// has terminals (Info.Backend.Terminal): else the start is an error that
+	// wraps errors.ErrUnsupported. All it prints is stdout, with CRLF for a
+	// newline, as terminals have it. Its input is kept open as by OpenStdin, and
+	// the end of it is typed as Ctrl-D. Nil is no terminal.
+	Terminal *TerminalSize
+
 	// Timeout bounds the whole execution, from the start of the command to the
 	// end that Wait asks for. 0 is no bound; a negative one is refused.
 	Timeout time.Duration
@@ -114,6 +121,10 @@ type Exec interface {
 	// Signal sends s to the command's process group. The error wraps
 	// os.ErrProcessDone when the command has ended.
 	Signal(s Signal) error
+
+	// Resize changes the size of the command's terminal. The error wraps
+	// os.ErrProcessDone when the command has ended.
+	Resize(TerminalSize) error
 
 	// Cancel kills the command and everything that it started, and returns when
 	// all is gone: nil, or a *SurvivorsError that names what is not. The record

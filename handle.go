@@ -39,7 +39,10 @@ func newHandle(ctx context.Context, sb *box, cmd Command, admit func()) *handle 
 	cmd.Env = maps.Clone(cmd.Env)
 	cmd.Argv = slices.Clone(cmd.Argv)
 	var in *stdin
-	if cmd.OpenStdin {
+	if cmd.Terminal != nil {
+		cmd.Terminal = new(*cmd.Terminal)
+	}
+	if cmd.OpenStdin || cmd.Terminal != nil {
 		in = newStdin(cmd.Stdin)
 	}
 	cmd.Stdin = nil
@@ -118,14 +121,32 @@ func (h *handle) Signal(s Signal) error {
 	if !s.Valid() {
 		return h.errorf("signal", invalidf("Signal", "%d is no signal: they are 1 to 64", int(s)))
 	}
+	return h.act("signal", func(p backend.Process) error { return p.Signal(s) })
+}
+
+func (h *handle) Resize(size TerminalSize) error {
+	if h.cmd.Terminal == nil {
+		return h.errorf("resize", invalidf("Command.Terminal", "it has no terminal: set Terminal when it is started"))
+	}
+	return h.act("resize", func(p backend.Process) error {
+		r, ok := p.(backend.Resizer)
+		if !ok {
+			return errors.ErrUnsupported
+		}
+		return r.Resize(size)
+	})
+}
+
+// act does something to the process, if there still is one.
+func (h *handle) act(op string, do func(backend.Process) error) error {
 	h.mu.Lock()
 	p := h.process
 	h.mu.Unlock()
 	if p == nil {
-		return h.errorf("signal", errOver)
+		return h.errorf(op, errOver)
 	}
-	if err := p.Signal(s); err != nil {
-		return h.errorf("signal", err)
+	if err := do(p); err != nil {
+		return h.errorf(op, err)
 	}
 	return nil
 }
@@ -179,14 +200,15 @@ func (h *handle) spec(stdin io.Reader) *backend.Spec {
 		}
 	}
 	return &backend.Spec{
-		Shell:  h.cmd.Shell,
-		Argv:   h.cmd.Argv,
-		Dir:    h.cmd.Dir,
-		Env:    backend.Environ(env),
-		User:   h.cmd.User,
-		Stdin:  stdin,
-		Stdout: sink{h.out, Stdout},
-		Stderr: sink{h.out, Stderr},
+		Shell:    h.cmd.Shell,
+		Argv:     h.cmd.Argv,
+		Dir:      h.cmd.Dir,
+		Env:      backend.Environ(env),
+		User:     h.cmd.User,
+		Terminal: h.cmd.Terminal,
+		Stdin:    stdin,
+		Stdout:   sink{h.out, Stdout},
+		Stderr:   sink{h.out, Stderr},
 	}
 }
 

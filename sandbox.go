@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
@@ -42,6 +43,16 @@ type Sandbox interface {
 
 	// Execs returns the executions, running and recorded, oldest first.
 	Execs() []Exec
+
+	// Files reaches the sandbox's files, as its user; its errors are *Error over
+	// those that Files documents. Where the backend does not have it, they wrap
+	// errors.ErrUnsupported.
+	Files() Files
+
+	// Dial connects to a TCP port that a command of the sandbox listens on. The
+	// context covers the dialling. The error wraps backend.ErrRefused when nobody
+	// listens, and errors.ErrUnsupported where the backend cannot.
+	Dial(ctx context.Context, port int) (net.Conn, error)
 
 	// Gone is closed when the sandbox can run nothing any more: it has died, or
 	// was closed.

@@ -107,6 +107,14 @@ type Spec struct {
 	// User is the user to run as; empty is the sandbox's own.
 	User string
 
+	// Terminal gives the command a terminal of that size, as its controlling one
+	// and as all its three streams; nil gives it none. What it prints arrives at
+	// Stdout, Stderr stays empty, and the end of Stdin is typed as Ctrl-D. TERM
+	// is set, to xterm-256color where Env does not say it. What still holds the
+	// terminal when the execution is over is sent SIGHUP. It is only set where
+	// Info.Terminal is.
+	Terminal *TerminalSize
+
 	// Stdin is streamed to the command, its end too; nil is an empty input. A
 	// command that ends without reading it is no error, and neither is a Read
 	// that fails: the input ends there. A Read in progress when the command

@@ -77,6 +77,9 @@ type Info struct {
 	// OOM: Exit.OOMKilled and Usage.OOMKills are told.
 	OOM bool `json:"oom"`
 
+	// Terminal: Spec.Terminal is honoured.
+	Terminal bool `json:"terminal"`
+
 	// Caveats says in sentences, for the person who runs the service, what is
 	// not isolated or not promised.
 	Caveats []string `json:"caveats,omitempty"`

@@ -1,0 +1,16 @@
+package backend
+
+// A TerminalSize is the size of a terminal in characters. A zero side is 24 rows
+// or 80 columns.
+type TerminalSize struct {
+	Rows, Cols uint16
+}
+
+// A Resizer is a Process on a terminal. Every Process of a Spec with a Terminal is
+// one, where Info.Terminal says that there are any.
+type Resizer interface {
+	// Resize changes the terminal's size; the kernel tells the foreground process
+	// group by SIGWINCH. The error wraps os.ErrProcessDone when the command has
+	// ended.
+	Resize(TerminalSize) error
+}

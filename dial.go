@@ -1,0 +1,31 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+func (sb *box) Dial(ctx context.Context, port int) (net.Conn, error) {
+	conn, err := sb.dial(ctx, port)
+	if err != nil {
+		return nil, &Error{Op: "dial", Sandbox: sb.id, Err: err}
+	}
+	return conn, nil
+}
+
+func (sb *box) dial(ctx context.Context, port int) (net.Conn, error) {
+	if port < 1 || port > 65535 {
+		return nil, invalidf("port", "%d is not between 1 and 65535", port)
+	}
+	if err := sb.usable(); err != nil {
+		return nil, err
+	}
+	dialer, ok := sb.instance.(backend.Dialer)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return dialer.Dial(ctx, port)
+}
