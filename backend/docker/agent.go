@@ -1,0 +1,52 @@
+package docker
+
+import (
+	"time"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent"
+)
+
+const (
+	agentDir  = "/.sandbox"         // where the agent's volume is mounted
+	agentPath = agentDir + "/agent" // the agent's program in a container
+)
+
+// PIDReserve is how many processes and threads a container may have beyond
+// Limits.PIDs: what the agent needs for 64 executions at once.
+const PIDReserve = agent.Reserve + 64*agent.SupervisorThreads
+
+// A program is the agent for one architecture, and the volume that holds it.
+type program struct {
+	data   []byte
+	hash   string // SHA-256 in hexadecimal
+	volume string
+}
+
+// agentFor returns the agent for the architecture of img.
+func agentFor(img *image) (*program, error) {
+	data, hash, err := agent.Binary(img.arch)
+	if err != nil {
+		return nil, &Error{BadImage, img.ref, "name an image for linux/amd64 or linux/arm64", err}
+	}
+	return &program{data: data, hash: hash, volume: "sandbox-agent-" + hash[:16]}, nil
+}
+
+// current reports whether hash is of an agent of this version of the library.
+func current(hash string) bool {
+	for _, arch := range []string{"amd64", "arm64"} {
+		if _, known, err := agent.Binary(arch); err == nil && known == hash {
+			return true
+		}
+	}
+	return false
+}
+
+// initCommand returns what the first process of cfg's container is.
+func initCommand(cfg *backend.Config, now time.Time) []string {
+	var deadline time.Time
+	if cfg.Lifetime > 0 {
+		deadline = now.Add(cfg.Lifetime)
+	}
+	return agent.InitCommand(agentPath, deadline)
+}

@@ -1,0 +1,120 @@
+package docker
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// namePrefix begins the name of a sandbox's container and volume; the sandbox's
+// id ends it.
+const namePrefix = "sandbox-"
+
+// A plan is everything that is decided about a container before it is made.
+type plan struct {
+	name    string // of the container and of its volume
+	image   *image
+	agent   *program
+	network string
+	create  client.ContainerCreateOptions
+}
+
+// plan decides what the container of cfg is made of.
+func (b *Backend) plan(cfg *backend.Config, img *image, agent *program, now time.Time) (*plan, error) {
+	labels, err := containerLabels(&b.opts, cfg, now)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{name: namePrefix + cfg.ID, image: img, agent: agent, network: b.opts.Network}
+	if cfg.Network != "" {
+		p.network = cfg.Network
+	}
+	mounts, err := b.mounts(p, cfg, labels)
+	if err != nil {
+		return nil, err
+	}
+	stopTimeout := 1
+	p.create = client.ContainerCreateOptions{
+		Name: p.name,
+		Config: &container.Config{
+			Image:       img.id,
+			Entrypoint:  initCommand(cfg, now),
+			User:        "0:0",
+			WorkingDir:  "/",
+			Labels:      labels,
+			StopSignal:  "SIGTERM",
+			StopTimeout: &stopTimeout,
+			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+		},
+		HostConfig: &container.HostConfig{
+			// A container that ends without us, at its deadline or with the
+			// machine, takes itself away.
+			AutoRemove:     true,
+			NetworkMode:    container.NetworkMode(p.network),
+			Runtime:        b.opts.Runtime,
+			CapDrop:        []string{"ALL"},
+			CapAdd:         []string{"CHOWN", "KILL", "SETGID", "SETPCAP", "SETUID"},
+			SecurityOpt:    []string{"no-new-privileges"},
+			ReadonlyRootfs: b.opts.ReadOnly,
+			Tmpfs:          map[string]string{"/tmp": b.tmpfs()},
+			Mounts:         mounts,
+			LogConfig:      container.LogConfig{Type: "none"},
+			Resources:      resources(limits(cfg.Limits, b.opts.Limits)),
+		},
+	}
+	return p, nil
+}
+
+// mounts returns the agent's volume, the sandbox's own, twice, and what the user
+// asked for.
+func (b *Backend) mounts(p *plan, cfg *backend.Config, labels map[string]string) ([]mount.Mount, error) {
+	// The labels that find the volume again; the config stays with the container.
+	own := map[string]string{labelOwner: labels[labelOwner], labelID: labels[labelID]}
+	mounts := []mount.Mount{
+		p.agent.mount(true),
+		{Type: mount.TypeVolume, Source: p.name, Target: workspace, VolumeOptions: &mount.VolumeOptions{Labels: own}},
+		{Type: mount.TypeVolume, Source: p.name, Target: homeUser, VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: own}},
+	}
+	for _, given := range [][]backend.Mount{b.opts.Mounts, cfg.Mounts} {
+		for _, m := range given {
+			if !path.IsAbs(m.Target) || m.Source == "" {
+				return nil, &Error{BadMount, fmt.Sprintf("%q at %q", m.Source, m.Target), "name both by their absolute paths", nil}
+			}
+			mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
+		}
+	}
+	return mounts, nil
+}
+
+// tmpfs returns the mount options of /tmp.
+func (b *Backend) tmpfs() string {
+	opts := "rw,exec,nosuid,nodev,mode=1777"
+	if b.opts.TmpSize > 0 {
+		opts += ",size=" + strconv.FormatInt(b.opts.TmpSize, 10)
+	}
+	return opts
+}
+
+// resources returns what the engine is to enforce. Negative limits are none.
+func resources(l backend.Limits) container.Resources {
+	var r container.Resources
+	if l.Memory > 0 {
+		r.Memory = l.Memory
+		r.MemorySwap = l.Memory // memory and swap together: no swap
+	}
+	if l.CPUs > 0 {
+		r.NanoCPUs = int64(math.Round(l.CPUs * 1e9))
+	}
+	if l.PIDs > 0 {
+		pids := l.PIDs + PIDReserve
+		r.PidsLimit = &pids
+	}
+	return r
+}

@@ -1,0 +1,89 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// startTime bounds what creating a sandbox asks of the engine, pulls aside.
+const startTime = time.Minute
+
+// Create makes a container and connects to its agent. An image that is missing is
+// pulled first, for as long as the context allows.
+func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
+	if !b.begin() {
+		return nil, errClosed
+	}
+	defer b.done.Done()
+	ctx, cancel := b.whileOpen(ctx)
+	defer cancel()
+	img, err := b.image(ctx, cmp.Or(cfg.Image, b.opts.Image))
+	if err != nil {
+		return nil, err
+	}
+	p, err := agentFor(img)
+	if err != nil {
+		return nil, err
+	}
+	i, err := b.create(ctx, cfg, img, p)
+	if errors.Is(err, errNoAgent) {
+		// Somebody removed the agent's volume after it had been filled.
+		b.distrust(p)
+		i, err = b.create(ctx, cfg, img, p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// create makes one attempt, which leaves nothing behind when it fails.
+func (b *Backend) create(ctx context.Context, cfg *backend.Config, img *image, p *program) (*instance, error) {
+	if err := b.provide(ctx, p, img); err != nil {
+		return nil, err
+	}
+	made, err := b.plan(cfg, img, p, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	i, err := b.launch(ctx, cfg, made)
+	if err == nil || errors.Is(err, NameTaken) {
+		return i, err
+	}
+	return nil, errors.Join(err, b.discard(ctx, made.name))
+}
+
+// launch makes and starts a container and connects to its agent. A call to the
+// engine is not broken off: what it makes could then not be found and removed.
+func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*instance, error) {
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTime)
+	defer cancel()
+	made, err := b.api.ContainerCreate(whole, p.create)
+	if err != nil {
+		return nil, b.refusal(p, err)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	i := b.newInstance(made.ID, p.name, baseEnv(p.image.env, cfg.User, b.opts.Env), cmp.Or(cfg.User, defaultUser))
+	if err := b.add(i); err != nil {
+		return nil, err
+	}
+	if _, err = b.api.ContainerStart(whole, made.ID, client.ContainerStartOptions{}); err != nil {
+		err = b.refusal(p, err)
+	} else {
+		_, err = i.connect(ctx)
+	}
+	if err != nil {
+		i.end(errDestroyed)
+		b.forget(i)
+		return nil, err
+	}
+	return i, nil
+}

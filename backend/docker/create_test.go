@@ -1,0 +1,112 @@
+package docker_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/backend/docker"
+)
+
+// What the engine refuses is a typed error that says what to do, within seconds,
+// and leaves nothing behind.
+func TestCreateRefused(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		opts    docker.Options
+		cfg     backend.Config
+		problem docker.Problem
+	}{
+		{"missing-image", docker.Options{Pull: docker.PullNever}, backend.Config{Image: "no.invalid/such:image"}, docker.NoImage},
+		{"unreachable-registry", docker.Options{}, backend.Config{Image: "127.0.0.1:1/such:image"}, docker.NoImage},
+		{"malformed-image", docker.Options{}, backend.Config{Image: "Not An Image"}, docker.NoImage},
+		{"missing-runtime", docker.Options{Runtime: "no-such-runtime"}, backend.Config{}, docker.NoRuntime},
+		{"missing-network", docker.Options{}, backend.Config{Network: "no-such-network"}, docker.NoNetwork},
+		{"missing-mount", docker.Options{}, backend.Config{Mounts: []backend.Mount{{Source: "/no/such/directory", Target: "/data"}}}, docker.BadMount},
+		{"relative-mount", docker.Options{}, backend.Config{Mounts: []backend.Mount{{Source: "/tmp", Target: "data"}}}, docker.BadMount},
+		{"mount-over-ours", docker.Options{}, backend.Config{Mounts: []backend.Mount{{Source: "/tmp", Target: "/workspace"}}}, docker.BadMount},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			api := engine(t)
+			b := newBackend(t, test.opts)
+			test.cfg.ID = "sbx_refused"
+			begin := time.Now()
+			_, err := b.Create(testContext(t), &test.cfg)
+			var typed *docker.Error
+			if !errors.As(err, &typed) || typed.Problem != test.problem || typed.Name == "" || typed.Advice == "" {
+				t.Errorf("got %v, want the problem %q", err, test.problem)
+			}
+			if took := time.Since(begin); took > 15*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			nothingLeft(t, api, ownerOf(t))
+		})
+	}
+}
+
+// A container of somebody else's that has the name is left alone.
+func TestCreateNameTaken(t *testing.T) {
+	api, ctx := engine(t), testContext(t)
+	b := newBackend(t, docker.Options{})
+	other, err := api.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Name: "sandbox-sbx_taken", Config: &container.Config{Image: testImage(t, api), Cmd: []string{"true"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.ContainerRemove(context.Background(), other.ID, client.ContainerRemoveOptions{Force: true})
+	if _, err := b.Create(ctx, &backend.Config{ID: "sbx_taken"}); !errors.Is(err, docker.NameTaken) {
+		t.Errorf("got %v, want %v", err, docker.NameTaken)
+	}
+	if _, err := api.ContainerInspect(ctx, other.ID, client.ContainerInspectOptions{}); err != nil {
+		t.Errorf("the other container: %v", err)
+	}
+	nothingLeft(t, api, ownerOf(t))
+}
+
+// A creation that is cancelled at any time leaves nothing behind.
+func TestCreateCancelled(t *testing.T) {
+	api := engine(t)
+	b := newBackend(t, docker.Options{})
+	for after := time.Duration(0); ; after += 20 * time.Millisecond {
+		ctx, cancel := context.WithTimeout(testContext(t), after)
+		i, err := b.Create(ctx, &backend.Config{ID: "sbx_cancelled"})
+		cancel()
+		if err == nil {
+			closeIn(t, i.Destroy)
+			break
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("after %v: %v", after, err)
+		}
+		nothingLeft(t, api, ownerOf(t))
+		if t.Failed() || after > time.Minute {
+			t.Fatalf("after %v", after)
+		}
+	}
+	nothingLeft(t, api, ownerOf(t))
+}
+
+// When the engine goes away half-way, what it had made is removed once it is
+// back.
+func TestCreateEngineStops(t *testing.T) {
+	api, ctx := engine(t), testContext(t)
+	p := newProxy(t, api)
+	b := newBackend(t, docker.Options{Host: p.host})
+	p.cutAfter("/containers/create?name=sandbox-sbx")
+	_, err := b.Create(ctx, &backend.Config{ID: "sbx_stopped"})
+	if !errors.Is(err, docker.NoEngine) {
+		t.Errorf("got %v, want %v", err, docker.NoEngine)
+	}
+	if names := strings.Join(left(t, api, ownerOf(t)), " "); !strings.Contains(names, "sbx_stopped") {
+		t.Errorf("the engine did not stop half-way: it has %s", names)
+	}
+	p.restore()
+	eventually(t, "what was made is gone", func() bool { return len(left(t, api, ownerOf(t))) == 0 })
+}

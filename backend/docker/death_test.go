@@ -1,0 +1,106 @@
+package docker_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend/docker"
+)
+
+// A container that is taken away under a running command ends it as failed, with
+// no exit code, and the sandbox is gone.
+func TestDeath(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		why  string // what the record's error says
+		do   func(ctx context.Context, api *client.Client, container string) error
+	}{
+		{"removed", "", func(ctx context.Context, api *client.Client, container string) error {
+			_, err := api.ContainerRemove(ctx, container, client.ContainerRemoveOptions{Force: true})
+			return err
+		}},
+		{"killed", "was killed", func(ctx context.Context, api *client.Client, container string) error {
+			_, err := api.ContainerKill(ctx, container, client.ContainerKillOptions{Signal: "KILL"})
+			return err
+		}},
+		{"stopped", "", func(ctx context.Context, api *client.Client, container string) error {
+			_, err := api.ContainerStop(ctx, container, client.ContainerStopOptions{})
+			return err
+		}},
+		{"paused", "was paused", func(ctx context.Context, api *client.Client, container string) error {
+			_, err := api.ContainerPause(ctx, container, client.ContainerPauseOptions{})
+			return err
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			api, ctx := engine(t), testContext(t)
+			sb := newSandbox(t, newBackend(t, docker.Options{}), nil)
+			e, stream, err := sb.Follow(ctx, sandbox.Command{Shell: "echo begun; trap '' TERM; sleep 60"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stream.Close()
+			if _, err := stream.Next(ctx); err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			if err := test.do(ctx, api, containerOf(sb)); err != nil {
+				t.Fatal(err)
+			}
+			rec, err := e.Wait(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Status != sandbox.Failed || rec.ExitCode != nil || rec.Signal != 0 || !errors.Is(rec.Err, sandbox.ErrLost) || rec.Stdout.String() != "begun\n" {
+				t.Errorf("the record: %s", describe(rec))
+			}
+			if rec.Err != nil && !strings.Contains(rec.Err.Error(), test.why) {
+				t.Errorf("the error does not say why: %v", rec.Err)
+			}
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			select {
+			case <-sb.Gone():
+			case <-ctx.Done():
+				t.Error("the sandbox is not gone")
+			}
+			if _, err := sb.Start(ctx, sandbox.Command{Shell: "true"}); !errors.Is(err, sandbox.ErrGone) {
+				t.Errorf("a start then: %v", err)
+			}
+			closeIn(t, sb.Close)
+			nothingLeft(t, api, ownerOf(t))
+		})
+	}
+}
+
+// A connection that breaks ends what runs over it, on both sides, and is made
+// again for the next command.
+func TestConnectionLost(t *testing.T) {
+	api, ctx := engine(t), testContext(t)
+	p := newProxy(t, api)
+	sb := newSandbox(t, newBackend(t, docker.Options{Host: p.host}), nil)
+	output(t, sb, "echo kept >file")
+	e, err := sb.Start(ctx, sandbox.Command{Shell: "sleep 6666"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cut()
+	rec, err := e.Wait(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec.Status != sandbox.Failed || rec.ExitCode != nil || !errors.Is(rec.Err, sandbox.ErrLost) {
+		t.Errorf("the record: %s", describe(rec))
+	}
+	p.restore()
+	if got := output(t, sb, "cat file; ps | grep '[6]666'; true"); got != "kept\n" {
+		t.Errorf("the next command: %q", got)
+	}
+}

@@ -1,0 +1,164 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"sync"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// An instance is one container with an agent in it.
+type instance struct {
+	b         *Backend
+	container string   // its id
+	name      string   // of the container and of its volume
+	env       []string // what every command gets before its Spec's
+	user      string   // who commands run as by default
+
+	gone    chan struct{} // closed when the container died without Destroy
+	linking chan struct{} // holds one token: whoever connects
+
+	mu    sync.Mutex // guards what follows
+	link  *link      // nil while there is no connection
+	oom   bool       // the kernel killed something in the container for memory
+	ended bool       // by death or by Destroy; no new link is made
+	cause error      // why, when it ended
+}
+
+func (b *Backend) newInstance(container, name string, env []string, user string) *instance {
+	return &instance{
+		b: b, container: container, name: name, env: env, user: user,
+		gone: make(chan struct{}), linking: make(chan struct{}, 1),
+	}
+}
+
+// Start starts a command through the agent. A connection that was lost is made
+// again first.
+func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
+	l, err := i.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := *spec
+	s.Env = backend.Environ(i.env, spec.Env)
+	s.User = cmp.Or(spec.User, i.user)
+	s.Dir = inWorkspace(spec.Dir)
+	p, err := l.Start(ctx, &s)
+	if err != nil {
+		return nil, l.explain(err)
+	}
+	return &process{Process: p, link: l}, nil
+}
+
+// inWorkspace returns dir as an absolute one. It is not cleaned: what ".." leads
+// to is for the kernel to say.
+func inWorkspace(dir string) string {
+	switch {
+	case dir == "":
+		return workspace
+	case path.IsAbs(dir):
+		return dir
+	default:
+		return workspace + "/" + dir
+	}
+}
+
+// Gone is closed when the container has died, or was paused.
+func (i *instance) Gone() <-chan struct{} { return i.gone }
+
+// Destroy removes the container with everything that runs in it, and its volume.
+func (i *instance) Destroy(ctx context.Context) error {
+	i.end(errDestroyed)
+	if err := i.b.remove(ctx, i.name); err != nil {
+		return fmt.Errorf("docker: remove %s: %w", i.name, err)
+	}
+	i.b.forget(i)
+	return nil
+}
+
+var errDestroyed = errors.New("docker: the sandbox was destroyed")
+
+// connect returns the connection to the agent, and makes it when there is none.
+func (i *instance) connect(ctx context.Context) (*link, error) {
+	if l, err := i.present(); l != nil || err != nil {
+		return l, err
+	}
+	select {
+	case i.linking <- struct{}{}:
+		defer func() { <-i.linking }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if l, err := i.present(); l != nil || err != nil {
+		return l, err
+	}
+	conn, err := i.b.dialAgent(ctx, i.container)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{Conn: conn, instance: i, settled: make(chan struct{})}
+	i.mu.Lock()
+	if i.ended {
+		defer i.mu.Unlock()
+		conn.Close()
+		return nil, i.cause
+	}
+	i.link = l
+	i.mu.Unlock()
+	i.b.done.Go(l.follow)
+	return l, nil
+}
+
+// present returns the connection there is, or nil; or why there can be none.
+func (i *instance) present() (*link, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ended {
+		return nil, i.cause
+	}
+	return i.link, nil
+}
+
+// unlink forgets l, which has ended.
+func (i *instance) unlink(l *link) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.link == l {
+		i.link = nil
+	}
+}
+
+// end breaks the connection and makes none again. It reports whether it was the
+// first to do so.
+func (i *instance) end(cause error) bool {
+	i.mu.Lock()
+	first, l := !i.ended, i.link
+	if first {
+		i.ended, i.cause = true, cause
+	}
+	i.mu.Unlock()
+	if first && l != nil {
+		// Its Close waits for the sinks, and they wait for whoever learns from us
+		// that the sandbox is gone. The link itself holds up the backend's Close.
+		go l.Close()
+	}
+	return first
+}
+
+// die is end for a container that ended by itself.
+func (i *instance) die(cause error) {
+	if i.end(cause) {
+		close(i.gone)
+	}
+}
+
+// why returns the reason for which the container has ended, or nil.
+func (i *instance) why() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.cause
+}

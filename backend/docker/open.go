@@ -1,0 +1,99 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// letGo is how long the agent of a service that died may take to end.
+const letGo = 2 * time.Second
+
+// Open takes up the containers of the owner that no process is connected to. Those
+// whose agent this package cannot talk to are removed.
+func (b *Backend) Open(ctx context.Context) ([]backend.Opened, error) {
+	if !b.begin() {
+		return nil, errClosed
+	}
+	defer b.done.Done()
+	found, err := b.api.ContainerList(ctx, client.ContainerListOptions{Filters: ownedBy(b.opts.Owner)})
+	if err != nil {
+		return nil, engineError(b.host, err)
+	}
+	var opened []backend.Opened
+	var errs []error
+	patience := time.Now().Add(letGo)
+	for _, c := range found.Items {
+		if c.State != container.StateRunning || b.lookup(c.ID) != nil {
+			continue
+		}
+		o, err := b.open(ctx, c, patience)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if o != nil {
+			opened = append(opened, *o)
+		}
+	}
+	slices.SortFunc(opened, func(x, y backend.Opened) int { return x.CreatedAt.Compare(y.CreatedAt) })
+	return opened, errors.Join(errs...)
+}
+
+// open takes up one container. It returns nil when another process holds it or
+// it was of no use.
+func (b *Backend) open(ctx context.Context, c container.Summary, patience time.Time) (*backend.Opened, error) {
+	found, err := b.idle(ctx, c.ID, patience)
+	if found == nil || err != nil {
+		return nil, err
+	}
+	cfg := new(backend.Config)
+	if err := json.Unmarshal([]byte(c.Labels[labelConfig]), cfg); err != nil {
+		return nil, b.remove(ctx, namePrefix+c.Labels[labelID])
+	}
+	i := b.newInstance(c.ID, namePrefix+cfg.ID, baseEnv(found.Config.Env, cfg.User, b.opts.Env), cfg.User)
+	if err := b.add(i); err != nil {
+		return nil, err
+	}
+	if _, err := i.connect(ctx); err != nil {
+		if ctx.Err() != nil || errors.Is(err, NoEngine) {
+			b.forget(i)
+			return nil, err
+		}
+		return nil, i.Destroy(ctx)
+	}
+	return &backend.Opened{Config: cfg, CreatedAt: labelTime(c.Labels, labelCreated), Instance: i}, nil
+}
+
+// idle inspects a container until nothing of a service runs in it, and returns
+// nil when that does not come to pass before patience ends: then another process
+// holds it.
+func (b *Backend) idle(ctx context.Context, id string, patience time.Time) (*container.InspectResponse, error) {
+	for {
+		found, err := b.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+		if errdefs.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, engineError(b.host, err)
+		}
+		if len(found.Container.ExecIDs) == 0 {
+			return &found.Container, nil
+		}
+		if time.Now().After(patience) {
+			return nil, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(removePoll):
+		}
+	}
+}

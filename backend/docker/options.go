@@ -1,0 +1,105 @@
+package docker
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// Options say which engine to use and what sandboxes are made of. Nil and the
+// zero value are the defaults, which are the safe ones. A [backend.Config] wins
+// over them where it says something.
+type Options struct {
+	// Host is the engine's address, as in "unix:///run/docker.sock" or
+	// "tcp://10.0.0.7:2376". Empty is what the docker command would use:
+	// DOCKER_HOST, or else the context that DOCKER_CONTEXT or the docker
+	// command's configuration names, or else the local socket.
+	Host string
+
+	// Owner names the service. Containers carry it, and a service started again
+	// takes up and tidies what carries its own name, never another's. Empty is
+	// "default".
+	Owner string
+
+	// Image is what sandboxes start from. Empty is [DefaultImage]. Its
+	// environment is kept; its entrypoint, user, working directory and health
+	// check are not used.
+	Image string
+
+	// Pull says when an image is fetched from its registry.
+	Pull PullPolicy
+
+	// Progress is called with what a pull reports, from the goroutine that
+	// creates the sandbox. Nil is silent.
+	Progress func(PullProgress)
+
+	// Runtime is the name under which the engine knows the OCI runtime, as in
+	// "runsc" or "kata". Empty is the engine's default.
+	Runtime string
+
+	// Network is the network that sandboxes join. Empty is "none".
+	Network string
+
+	// Limits bound one sandbox. A zero field is its default: 512 processes,
+	// 1 GiB of memory without swap, one CPU. A negative one is no limit.
+	Limits backend.Limits
+
+	// TmpSize bounds /tmp, which is memory and counts as such. 0 is 256 MiB;
+	// negative is bounded by the memory limit only.
+	TmpSize int64
+
+	// ReadOnly makes all files of the image read-only. /workspace, /home/user
+	// and /tmp are not files of the image.
+	ReadOnly bool
+
+	// Mounts are shown in every sandbox, besides those of its Config.
+	Mounts []backend.Mount
+
+	// Env is added to the environment of every command, after the image's and
+	// before the sandbox's own.
+	Env map[string]string
+
+	// Labels are put on every container, besides those of the sandbox's Config.
+	Labels map[string]string
+}
+
+const (
+	// DefaultImage is what a sandbox starts from when nothing else is said.
+	DefaultImage = "debian:stable-slim"
+
+	defaultOwner         = "default"
+	defaultNetwork       = "none"
+	defaultPIDs          = 512
+	defaultMemory        = 1 << 30
+	defaultCPUs          = 1.0
+	defaultTmpSize int64 = 256 << 20
+)
+
+// resolve returns a copy of o with every default in its place.
+func (o *Options) resolve() Options {
+	var r Options
+	if o != nil {
+		r = *o
+	}
+	r.Owner = cmp.Or(r.Owner, defaultOwner)
+	r.Image = cmp.Or(r.Image, DefaultImage)
+	r.Pull = cmp.Or(r.Pull, PullMissing)
+	r.Network = cmp.Or(r.Network, defaultNetwork)
+	r.TmpSize = cmp.Or(r.TmpSize, defaultTmpSize)
+	r.Limits = limits(r.Limits, backend.Limits{Memory: defaultMemory, CPUs: defaultCPUs, PIDs: defaultPIDs})
+	r.Mounts = slices.Clone(r.Mounts)
+	r.Env = maps.Clone(r.Env)
+	r.Labels = maps.Clone(r.Labels)
+	return r
+}
+
+// limits fills the zero fields of l from those of def.
+func limits(l, def backend.Limits) backend.Limits {
+	return backend.Limits{
+		Memory: cmp.Or(l.Memory, def.Memory),
+		CPUs:   cmp.Or(l.CPUs, def.CPUs),
+		PIDs:   cmp.Or(l.PIDs, def.PIDs),
+	}
+}

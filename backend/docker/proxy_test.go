@@ -1,0 +1,144 @@
+package docker_test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/moby/moby/client"
+)
+
+// A proxy stands between a backend and the engine, so that the way between them
+// can be cut.
+type proxy struct {
+	host   string // its own address
+	engine string // the engine's socket
+
+	mu      sync.Mutex // guards what follows
+	down    bool
+	trigger []byte // what a request begins with that is the last to get through
+	conns   map[net.Conn]bool
+}
+
+func newProxy(tb testing.TB, api *client.Client) *proxy {
+	tb.Helper()
+	socket, ok := strings.CutPrefix(api.DaemonHost(), "unix://")
+	if !ok {
+		tb.Skip("the engine is not on a unix socket")
+	}
+	path := filepath.Join(tb.TempDir(), "engine.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &proxy{host: "unix://" + path, engine: socket, conns: make(map[net.Conn]bool)}
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			done.Go(func() { p.serve(conn) })
+		}
+	})
+	tb.Cleanup(func() {
+		l.Close()
+		p.cut()
+		done.Wait()
+	})
+	return p
+}
+
+// serve carries one connection.
+func (p *proxy) serve(conn net.Conn) {
+	defer conn.Close()
+	engine, err := net.Dial("unix", p.engine)
+	if err != nil {
+		return
+	}
+	defer engine.Close()
+	p.mu.Lock()
+	if p.down {
+		p.mu.Unlock()
+		return
+	}
+	p.conns[conn], p.conns[engine] = true, true
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		delete(p.conns, conn)
+		delete(p.conns, engine)
+		p.mu.Unlock()
+	}()
+	var both sync.WaitGroup
+	both.Go(func() {
+		io.Copy(&requests{p, engine}, conn)
+		engine.(*net.UnixConn).CloseWrite()
+	})
+	both.Go(func() {
+		io.Copy(&answers{p, conn}, engine)
+		conn.(*net.UnixConn).CloseWrite()
+	})
+	both.Wait()
+}
+
+// cut breaks every connection and refuses new ones.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = true
+	for conn := range p.conns {
+		conn.Close()
+	}
+}
+
+// restore lets connections through again.
+func (p *proxy) restore() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down, p.trigger = false, nil
+}
+
+// cutAfter cuts when the engine answers a request whose line has path in it.
+func (p *proxy) cutAfter(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trigger = []byte(path)
+}
+
+// requests passes a connection's requests on and looks for the trigger.
+type requests struct {
+	p  *proxy
+	to net.Conn
+}
+
+func (r *requests) Write(b []byte) (int, error) {
+	r.p.mu.Lock()
+	if line, _, _ := bytes.Cut(b, []byte("\r\n")); r.p.trigger != nil && bytes.Contains(line, r.p.trigger) {
+		r.p.down = true
+	}
+	r.p.mu.Unlock()
+	return r.to.Write(b)
+}
+
+// answers passes a connection's answers on, unless the way was cut.
+type answers struct {
+	p  *proxy
+	to net.Conn
+}
+
+func (a *answers) Write(b []byte) (int, error) {
+	a.p.mu.Lock()
+	down := a.p.down
+	a.p.mu.Unlock()
+	if down {
+		a.p.cut()
+		return 0, net.ErrClosed
+	}
+	return a.to.Write(b)
+}

@@ -1,0 +1,99 @@
+package docker
+
+import (
+	"context"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+)
+
+// A PullPolicy says when an image is fetched from its registry.
+type PullPolicy string
+
+const (
+	PullMissing PullPolicy = "missing" // when the engine does not have it; the default
+	PullAlways  PullPolicy = "always"  // for every sandbox
+	PullNever   PullPolicy = "never"   // a missing image is an error
+)
+
+// PullProgress is one report of a pull.
+type PullProgress struct {
+	Image  string
+	Layer  string // the layer's id; empty when the report is about the image
+	Status string // as the engine words it, as in "Downloading"
+
+	// Current and Total are bytes of the layer; 0 where unknown.
+	Current, Total int64
+}
+
+// An image is what creating a container must know about one.
+type image struct {
+	ref  string   // as the user named it
+	id   string   // what was found under that name
+	arch string   // as Go names it
+	env  []string // KEY=VALUE
+}
+
+// image finds the image that ref names, and fetches it as the policy says.
+func (b *Backend) image(ctx context.Context, ref string) (*image, error) {
+	if b.opts.Pull == PullAlways {
+		if err := b.pull(ctx, ref); err != nil {
+			return nil, err
+		}
+	}
+	found, err := b.api.ImageInspect(ctx, ref)
+	if errdefs.IsNotFound(err) && b.opts.Pull == PullMissing {
+		if err := b.pull(ctx, ref); err != nil {
+			return nil, err
+		}
+		found, err = b.api.ImageInspect(ctx, ref)
+	}
+	switch {
+	case errdefs.IsNotFound(err):
+		return nil, &Error{NoImage, ref, "pull or build it on the engine, or change Options.Pull", err}
+	case errdefs.IsInvalidArgument(err):
+		return nil, &Error{NoImage, ref, "name an image as in name:tag", err}
+	case err != nil:
+		return nil, engineError(b.host, err)
+	case found.Os != "" && found.Os != "linux":
+		return nil, &Error{BadImage, ref, "name an image for linux, not " + found.Os, nil}
+	}
+	img := &image{ref: ref, id: found.ID, arch: found.Architecture}
+	if found.Config != nil {
+		img.env = found.Config.Env
+	}
+	return img, nil
+}
+
+// pull fetches ref and reports how it goes.
+func (b *Backend) pull(ctx context.Context, ref string) error {
+	failed := func(err error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if client.IsErrConnectionFailed(err) {
+			return engineError(b.host, err)
+		}
+		return &Error{NoImage, ref, "check its name, and that the engine reaches its registry and may read from it", err}
+	}
+	resp, err := b.api.ImagePull(ctx, ref, client.ImagePullOptions{})
+	if err != nil {
+		return failed(err)
+	}
+	for msg, err := range resp.JSONMessages(ctx) {
+		switch {
+		case err != nil:
+			return failed(err)
+		case msg.Error != nil:
+			return failed(msg.Error)
+		case b.opts.Progress == nil:
+			continue
+		}
+		p := PullProgress{Image: ref, Layer: msg.ID, Status: msg.Status}
+		if msg.Progress != nil {
+			p.Current, p.Total = msg.Progress.Current, msg.Progress.Total
+		}
+		b.opts.Progress(p)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+)
+
+const (
+	staleFill = 30 * time.Second      // a fill that takes longer has been abandoned
+	fillPoll  = 50 * time.Millisecond // how often a fill by another service is looked at
+	agentMode = 0o555
+)
+
+// mount shows the agent's volume in a container. It also makes the volume when
+// the container is created and there is none.
+func (p *program) mount(readOnly bool) mount.Mount {
+	return mount.Mount{
+		Type: mount.TypeVolume, Source: p.volume, Target: agentDir, ReadOnly: readOnly,
+		VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: map[string]string{labelAgent: p.hash}},
+	}
+}
+
+// provide installs p, unless this was done before.
+func (b *Backend) provide(ctx context.Context, p *program, img *image) error {
+	select {
+	case b.installing <- struct{}{}:
+		defer func() { <-b.installing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if b.installed[p.volume] {
+		return nil
+	}
+	if err := b.install(ctx, p, img.id); err != nil {
+		return err
+	}
+	b.installed[p.volume] = true
+	return nil
+}
+
+// distrust has p installed again before the next use.
+func (b *Backend) distrust(p *program) {
+	b.installing <- struct{}{}
+	delete(b.installed, p.volume)
+	<-b.installing
+}
+
+// install sees to it that the volume of p holds p, whole. This takes a container
+// that is never started: its file system is reached through the engine's API, so
+// it works on a remote engine and needs nothing in the image.
+//
+// The container's name is a lock that the engine keeps: one service at a time
+// looks and fills. A volume that was found good is never written again, and one
+// that a crash left half-filled is never used before it was filled again.
+func (b *Backend) install(ctx context.Context, p *program, image string) error {
+	id, err := b.lockVolume(ctx, p, image)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+		defer cancel()
+		b.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true})
+	}()
+	good, err := b.verify(ctx, p, id)
+	if err != nil || good {
+		return err
+	}
+	if _, err := b.api.CopyToContainer(ctx, id, client.CopyToContainerOptions{
+		DestinationPath: agentDir, Content: p.archive(),
+	}); err != nil {
+		return fmt.Errorf("docker: fill the agent's volume: %w", err)
+	}
+	switch good, err := b.verify(ctx, p, id); {
+	case err != nil:
+		return err
+	case !good:
+		return errors.New("docker: fill the agent's volume: it does not hold what was written")
+	}
+	return nil
+}
+
+// lockVolume creates the container whose name is the lock, and returns its id. A
+// call that creates is not broken off, since nobody would remove what it makes.
+func (b *Backend) lockVolume(ctx context.Context, p *program, image string) (string, error) {
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTime)
+	defer cancel()
+	for {
+		made, err := b.api.ContainerCreate(whole, client.ContainerCreateOptions{
+			Name:   p.volume,
+			Config: &container.Config{Image: image, Entrypoint: []string{agentPath}, Labels: map[string]string{labelAgent: p.hash}},
+			HostConfig: &container.HostConfig{
+				NetworkMode: "none", Mounts: []mount.Mount{p.mount(false)},
+			},
+		})
+		if err == nil {
+			return made.ID, nil
+		}
+		if !errdefs.IsConflict(err) {
+			return "", engineError(b.host, err)
+		}
+		if err := b.removeStaleLock(ctx, p); err != nil {
+			return "", err
+		}
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-time.After(fillPoll):
+		}
+	}
+}
+
+// removeStaleLock removes the lock that a service left that died while it held
+// it. Its age is taken by the engine's own clock.
+func (b *Backend) removeStaleLock(ctx context.Context, p *program) error {
+	held, err := b.api.ContainerInspect(ctx, p.volume, client.ContainerInspectOptions{})
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return engineError(b.host, err)
+	}
+	info, err := b.api.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return engineError(b.host, err)
+	}
+	since, err := time.Parse(time.RFC3339Nano, held.Container.Created)
+	if err != nil {
+		return err
+	}
+	now, err := time.Parse(time.RFC3339Nano, info.Info.SystemTime)
+	if err != nil {
+		return err
+	}
+	if now.Sub(since) < staleFill {
+		return nil
+	}
+	_, err = b.api.ContainerRemove(ctx, held.Container.ID, client.ContainerRemoveOptions{Force: true})
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// verify reports whether the volume, seen through the container id, holds p: the
+// right size first, since that costs nothing, and then the right bytes.
+func (b *Backend) verify(ctx context.Context, p *program, id string) (bool, error) {
+	stat, err := b.api.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: agentPath})
+	if errdefs.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("docker: look at the agent's volume: %w", err)
+	}
+	if stat.Stat.Size != int64(len(p.data)) || stat.Stat.Mode.Perm() != agentMode {
+		return false, nil
+	}
+	got, err := b.api.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: agentPath})
+	if err != nil {
+		return false, fmt.Errorf("docker: read the agent's volume: %w", err)
+	}
+	defer got.Content.Close()
+	files := tar.NewReader(got.Content)
+	if _, err := files.Next(); err != nil {
+		return false, fmt.Errorf("docker: read the agent's volume: %w", err)
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, files); err != nil {
+		return false, fmt.Errorf("docker: read the agent's volume: %w", err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)) == p.hash, nil
+}
+
+// archive returns p as a tar archive of one file.
+func (p *program) archive() io.Reader {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	// Writes to a bytes.Buffer do not fail, and the header is a constant.
+	w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Base(agentPath), Mode: agentMode, Size: int64(len(p.data))})
+	w.Write(p.data)
+	w.Close()
+	return &buf
+}
+
+// removeOldAgents removes the volumes of the agents of other versions. The engine
+// refuses where a container still uses one; that is no error.
+func (b *Backend) removeOldAgents(ctx context.Context) error {
+	found, err := b.api.VolumeList(ctx, client.VolumeListOptions{Filters: client.Filters{}.Add("label", labelAgent)})
+	if err != nil {
+		return engineError(b.host, err)
+	}
+	var errs []error
+	for _, v := range found.Items {
+		if current(v.Labels[labelAgent]) {
+			continue
+		}
+		_, err := b.api.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{})
+		if err != nil && !errdefs.IsConflict(err) && !errdefs.IsNotFound(err) {
+			errs = append(errs, engineError(b.host, err))
+		}
+	}
+	return errors.Join(errs...)
+}
