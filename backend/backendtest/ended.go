@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"errors"
+	"io"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -160,23 +161,26 @@ func endedCases() []Case {
 		Rule:  "When the sandbox dies, what runs there is failed with an unknown outcome, never with an exit code, and nothing can be started.",
 		needs: needLose,
 		run: func(s *subject) {
-			sb := s.newSandbox()
-			defer s.closing("the lost sandbox", sb.Close)
-			dying := s.in(sb)
-			e, stream := dying.follow(s.command(print("a"), sleep(long)))
+			e, stream := s.follow(s.command(print("a"), sleep(long)))
 			defer stream.Close()
 			s.next(stream)
-			s.h.Lose(s, s.backend, sb.ID())
+			p := s.process(io.Discard, sleep(long))
+			s.h.Lose(s, s.backend, s.ID())
 			rec := s.wait(e)
 			if rec.Status != sandbox.Failed || rec.ExitCode != nil || !errors.Is(rec.Err, sandbox.ErrLost) {
 				s.Errorf("%s, error %v", describe(rec), rec.Err)
 			}
 			s.printed(rec, "a", "")
-			<-sb.Gone()
-			if _, err := sb.Start(s.ctx, s.command(exit(0))); !errors.Is(err, sandbox.ErrGone) {
+			if exit, err := p.Wait(); err == nil {
+				s.Errorf("the driver has made up an exit: %+v", exit)
+			}
+			<-s.Gone()
+			if _, err := s.Start(s.ctx, s.command(exit(0))); !errors.Is(err, sandbox.ErrGone) {
 				s.Errorf("start in a sandbox that is gone: %v", err)
 			}
-			s.completed(s.run(exit(0)), 0, "", "")
+			sb := s.newSandbox()
+			defer s.closing("the other sandbox", sb.Close)
+			s.completed(s.in(sb).run(exit(0)), 0, "", "")
 		},
 	}}
 }

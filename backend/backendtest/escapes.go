@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -114,24 +115,25 @@ exit 0`, Wait: sandbox.WaitExit}
 		Name: "a-close-ends-all",
 		Rule: "What outlives an execution belongs to the sandbox and dies with it; what runs is cancelled.",
 		run: func(s *subject) {
-			marker := 90_000 + rand.N(1000*time.Second).Seconds()
-			nap := sleep(time.Duration(marker * float64(time.Second)))
-			cmd := s.command(spawn(nap), spawnRedirected(nap, exit(0)), print("hi"))
+			nap := long + rand.N(10_000*time.Second)
+			seen := func() []string { return processes("sleep\x00" + seconds(nap)) }
+			cmd := s.command(spawn(sleep(nap)), spawnRedirected(sleep(nap), exit(0)), print("hi"))
 			cmd.Wait = sandbox.WaitExit
-			sb := s.newSandbox()
-			closed := s.in(sb)
-			closed.completed(closed.runCommand(cmd), 0, "hi", "")
-			running := closed.start(s.command(nap))
-			if s.h.HostProc && len(processes(seconds(time.Duration(marker*float64(time.Second))))) == 0 {
-				s.Errorf("no process is seen in /proc: Harness.HostProc does not hold")
-			}
-			s.closing("the sandbox", sb.Close)
-			s.ended(s.wait(running), sandbox.Cancelled, none)
+			s.completed(s.runCommand(cmd), 0, "hi", "")
+			running := s.start(s.command(sleep(nap)))
+			p := s.process(io.Discard, sleep(nap))
 			if s.h.HostProc {
-				if left := processes(seconds(time.Duration(marker * float64(time.Second)))); len(left) > 0 {
-					s.Errorf("after the close there are still %q", left)
-				}
+				s.eventually("processes are seen in /proc", func() bool { return len(seen()) == 4 })
 			}
+			s.closing("the sandbox", s.Close)
+			s.ended(s.wait(running), sandbox.Cancelled, none)
+			if s.h.HostProc && len(seen()) > 0 {
+				s.Errorf("after the close there are still %q", seen())
+			}
+			if exit, err := p.Wait(); err == nil && exit.Signal == 0 {
+				s.Errorf("a command has outlived its sandbox: %+v", exit)
+			}
+			<-p.OutputOver()
 		},
 	}}
 }

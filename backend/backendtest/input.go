@@ -100,7 +100,7 @@ func inputCases() []Case {
 			s.completed(s.runCommand(cmd), 0, "got:a\nsecond\ngot:b\n", "")
 		},
 	}, {
-		Name: "the-command's-variables-win",
+		Name: "the-variables-of-a-command-win",
 		Rule: "A command sees the sandbox's environment and its own; its own wins. Newlines and what looks like shell are kept in values.",
 		run: func(s *subject) {
 			cfg := sandbox.Config{}
@@ -131,7 +131,7 @@ func inputCases() []Case {
 			}), 0, "100000\n", "")
 		},
 	}, {
-		Name:  "text-is-the-shell's",
+		Name:  "text-means-what-the-shell-says",
 		Rule:  "What a shell text means is the shell's business: quotes, here-documents, several lines and CRLF reach it unchanged.",
 		needs: needShell,
 		run: func(s *subject) {

@@ -144,7 +144,7 @@ func ignoreTerm() step {
 
 // untilTerm prints ready, waits for a SIGTERM, prints text, and exits with code.
 func untilTerm(ready, text string, code int) step {
-	shell := fmt.Sprintf("trap %s TERM\n%s\nwhile :; do sleep 0.02; done",
+	shell := fmt.Sprintf("trap %s TERM\n%s\nwhile :; do sleep 0.02; done 2>/dev/null",
 		quote(fmt.Sprintf("%s; exit %d", printf(text), code)), printf(ready))
 	return step{shell, func(m Machine) {
 		m.AwaitTerm(func() { m.Stdout([]byte(ready)) })

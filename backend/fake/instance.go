@@ -30,6 +30,7 @@ type instance struct {
 	pid      int // the last one given
 	lost     bool
 	closing  bool
+	removed  bool
 }
 
 func newInstance(b *Backend, id string) *instance {
@@ -89,6 +90,12 @@ func (i *instance) start(ctx context.Context, cmd *Command, spec *backend.Spec) 
 func (i *instance) Gone() <-chan struct{} { return i.gone }
 
 func (i *instance) Destroy(ctx context.Context) error {
+	i.mu.Lock()
+	removed := i.removed
+	i.mu.Unlock()
+	if removed {
+		return nil
+	}
 	err := i.destroy(ctx)
 	i.b.record(Call{Op: OpDestroy, Sandbox: i.id, Err: err})
 	return err
@@ -109,6 +116,9 @@ func (i *instance) destroy(ctx context.Context) error {
 		}
 	}
 	i.b.forget(i)
+	i.mu.Lock()
+	i.removed = true
+	i.mu.Unlock()
 	return nil
 }
 
