@@ -8,10 +8,7 @@
 // Beside the service: [NewLocal].
 package agent
 
-import (
-	"strconv"
-	"time"
-)
+import "time"
 
 // Reserve is how many processes and threads the agent itself needs of a
 // container's limit, besides one supervisor's worth of them, SupervisorThreads,
@@ -23,15 +20,16 @@ const (
 
 // ServeCommand returns the command line of the agent, which is at path in the
 // container, that serves executions on its stdin and stdout. It must run as root
-// with the capabilities SETUID, SETGID, SETPCAP and KILL.
-func ServeCommand(path string) []string { return []string{path, "serve"} }
+// with the capabilities SETUID, SETGID, SETPCAP and KILL, and CHOWN, with which it
+// makes the directory home the user's own before it gives it up.
+func ServeCommand(path, home, user string) []string { return []string{path, "serve", home, user} }
 
 // InitCommand returns the command line of a container's first process. It reaps,
-// forwards signals, and ends, and the container with it, at the deadline; the zero
-// time is never.
-func InitCommand(path string, deadline time.Time) []string {
-	if deadline.IsZero() {
+// forwards signals, and ends, and the container with it, after lifetime; 0 is
+// never.
+func InitCommand(path string, lifetime time.Duration) []string {
+	if lifetime <= 0 {
 		return []string{path, "init"}
 	}
-	return []string{path, "init", strconv.FormatInt(deadline.Unix(), 10)}
+	return []string{path, "init", lifetime.String()}
 }

@@ -6,45 +6,51 @@ package pid1
 import (
 	"os"
 	"os/signal"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-go/sandbox/internal/agent/harden"
 )
 
 // Main reaps what is left to the container's first process, and passes signals
-// on to all others. It returns, which ends the container, after SIGTERM or at the
-// deadline that the arguments may hold, in seconds since 1970: the service that
-// made the container may not be there any more.
+// on to all others. It returns, which ends the container, at SIGTERM, or after the
+// lifetime that the arguments may hold: the service that made the container may
+// not be there any more.
+//
+// SIGTERM is not passed on. A command that it ended would seem to have ended by
+// itself, when it was the sandbox that ended.
 func Main(args []string) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return err
 	}
-	var deadline <-chan time.Time
+	if err := harden.Drop(unix.CAP_CHOWN); err != nil {
+		return err
+	}
+	var over <-chan time.Time
 	if len(args) > 0 {
-		seconds, err := strconv.ParseInt(args[0], 10, 64)
+		lifetime, err := time.ParseDuration(args[0])
 		if err != nil {
 			return err
 		}
-		deadline = time.After(time.Until(time.Unix(seconds, 0)))
+		over = time.After(lifetime)
 	}
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
 	reap()
 	for {
 		select {
-		case <-deadline:
+		case <-over:
 			return nil
 		case s := <-signals:
 			switch s {
+			case unix.SIGTERM:
+				return nil
 			case unix.SIGCHLD:
 				reap()
 			case unix.SIGURG: // the runtime's own, to preempt goroutines
 			default:
 				unix.Kill(-1, s.(unix.Signal))
-				if s == unix.SIGTERM {
-					return nil
-				}
 			}
 		}
 	}

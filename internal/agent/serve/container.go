@@ -24,14 +24,17 @@ const (
 	maxIdle = 4
 )
 
-// Container serves executions on stdin and stdout until they end. The main
-// goroutine must call it.
-func Container() error {
+// Container serves executions on stdin and stdout until they end. Before, it makes
+// home the user's own. The main goroutine must call it.
+func Container(home, user string) error {
 	n, err := begin()
 	if err != nil {
 		return err
 	}
 	defer n.close()
+	if err := prepareHome(home, user); err != nil {
+		return err
+	}
 	conn, err := newStdio()
 	if err != nil {
 		return err
@@ -46,7 +49,7 @@ func Container() error {
 	if err != nil {
 		return err
 	}
-	c := &container{pool: pool.New(shared{n}, minIdle, maxIdle), inputs: newInputs()}
+	c := &container{pool: pool.New(shared{n}, minIdle, maxIdle), inputs: newInputs(), oom: newOOMCounter()}
 	defer c.pool.Close()
 	for {
 		stream, err := session.AcceptStream()
@@ -60,6 +63,7 @@ func Container() error {
 type container struct {
 	pool   *pool.Pool
 	inputs *inputs
+	oom    *oomCounter
 }
 
 // serve serves a stream, which is an execution or the input of one.

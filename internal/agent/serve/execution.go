@@ -40,17 +40,18 @@ func (c *container) execute(stream *yamux.Stream, r *wire.Reader, start *wire.St
 	}
 	var listening sync.WaitGroup
 	listening.Go(func() { e.listen(r) })
-	e.run(ctx, c.pool, start, spec, told)
+	e.run(ctx, c, start, spec, told)
 	listening.Wait()
 }
 
 // run starts the command and tells what becomes of it. Writing does not fail in
 // ways that matter: a service that is gone is noticed by reading. It closes told
 // when it has told that the command runs.
-func (e *execution) run(ctx context.Context, p *pool.Pool, start *wire.Start, spec *backend.Spec, told chan<- struct{}) {
+func (e *execution) run(ctx context.Context, c *container, start *wire.Start, spec *backend.Spec, told chan<- struct{}) {
 	err := resolve(start)
+	before := c.oom.kills()
 	if err == nil {
-		e.process, err = p.Start(ctx, start, spec)
+		e.process, err = c.pool.Start(ctx, start, spec)
 	}
 	if err != nil {
 		e.process = nil
@@ -65,6 +66,10 @@ func (e *execution) run(ctx context.Context, p *pool.Pool, start *wire.Start, sp
 	if err != nil {
 		wire.Write(e.stream, &wire.Lost{Why: err.Error()})
 		return
+	}
+	if kills := c.oom.kills() - before; kills > 0 && exit.Usage != nil {
+		exit.Usage.OOMKills = kills
+		exit.OOMKilled = exit.Signal == backend.SIGKILL && ctx.Err() == nil
 	}
 	wire.Write(e.stream, &wire.Exit{Exit: exit})
 	<-e.process.OutputOver()

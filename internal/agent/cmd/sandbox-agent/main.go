@@ -26,7 +26,11 @@ func main() {
 	case "local":
 		err = serve.Local()
 	case "serve":
-		err = serve.Container()
+		home, user := "", ""
+		if len(os.Args) > 3 {
+			home, user = os.Args[2], os.Args[3]
+		}
+		err = serve.Container(home, user)
 	case "init":
 		err = pid1.Main(os.Args[2:])
 	default:

@@ -1,0 +1,34 @@
+//go:build linux && (amd64 || arm64)
+
+package harden
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Drop takes a capability from every thread of the process, for good.
+func Drop(capability uintptr) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData // 32 capabilities each
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return err
+	}
+	set, bit := &sets[capability/32], uint32(1)<<(capability%32)
+	if set.Permitted&bit == 0 {
+		return nil
+	}
+	set.Effective &^= bit
+	set.Permitted &^= bit
+	set.Inheritable &^= bit
+	if _, _, err := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, capability, 0); err != 0 {
+		return err
+	}
+	if _, _, err := syscall.AllThreadsSyscall(unix.SYS_CAPSET,
+		uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&sets)), 0); err != 0 {
+		return err
+	}
+	return nil
+}
