@@ -1,11 +1,6 @@
 package docker
 
-import (
-	"time"
-
-	"github.com/sandbox-go/sandbox/backend"
-	"github.com/sandbox-go/sandbox/internal/agent"
-)
+import "github.com/sandbox-go/sandbox/internal/agent"
 
 const (
 	agentDir  = "/.sandbox"         // where the agent's volume is mounted
@@ -40,13 +35,4 @@ func current(hash string) bool {
 		}
 	}
 	return false
-}
-
-// initCommand returns what the first process of cfg's container is.
-func initCommand(cfg *backend.Config, now time.Time) []string {
-	var deadline time.Time
-	if cfg.Lifetime > 0 {
-		deadline = now.Add(cfg.Lifetime)
-	}
-	return agent.InitCommand(agentPath, deadline)
 }

@@ -11,9 +11,9 @@ import (
 
 // dialAgent starts an agent in the container and connects to it: the streams of
 // one exec are the connection.
-func (b *Backend) dialAgent(ctx context.Context, container string) (*agent.Conn, error) {
+func (b *Backend) dialAgent(ctx context.Context, container, user string) (*agent.Conn, error) {
 	exec, err := b.api.ExecCreate(ctx, container, client.ExecCreateOptions{
-		User: "0:0", WorkingDir: "/", Cmd: agent.ServeCommand(agentPath),
+		User: "0:0", WorkingDir: "/", Cmd: agent.ServeCommand(agentPath, workspace, user),
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
 	})
 	if err != nil {
@@ -26,7 +26,6 @@ func (b *Backend) dialAgent(ctx context.Context, container string) (*agent.Conn,
 	stream := newExecStream(attached)
 	conn, err := agent.Dial(ctx, stream)
 	if err != nil {
-		stream.Close()
 		return nil, fmt.Errorf("docker: connect to the agent in %.12s: %w%s", container, err, stream.complaint())
 	}
 	return conn, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent"
 )
 
 // namePrefix begins the name of a sandbox's container and volume; the sandbox's
@@ -27,12 +28,12 @@ type plan struct {
 }
 
 // plan decides what the container of cfg is made of.
-func (b *Backend) plan(cfg *backend.Config, img *image, agent *program, now time.Time) (*plan, error) {
+func (b *Backend) plan(cfg *backend.Config, img *image, program *program, now time.Time) (*plan, error) {
 	labels, err := containerLabels(&b.opts, cfg, now)
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{name: namePrefix + cfg.ID, image: img, agent: agent, network: b.opts.Network}
+	p := &plan{name: namePrefix + cfg.ID, image: img, agent: program, network: b.opts.Network}
 	if cfg.Network != "" {
 		p.network = cfg.Network
 	}
@@ -45,7 +46,7 @@ func (b *Backend) plan(cfg *backend.Config, img *image, agent *program, now time
 		Name: p.name,
 		Config: &container.Config{
 			Image:       img.id,
-			Entrypoint:  initCommand(cfg, now),
+			Entrypoint:  agent.InitCommand(agentPath, cfg.Lifetime),
 			User:        "0:0",
 			WorkingDir:  "/",
 			Labels:      labels,

@@ -96,7 +96,7 @@ func (i *instance) connect(ctx context.Context) (*link, error) {
 	if l, err := i.present(); l != nil || err != nil {
 		return l, err
 	}
-	conn, err := i.b.dialAgent(ctx, i.container)
+	conn, err := i.b.dialAgent(ctx, i.container, i.user)
 	if err != nil {
 		return nil, err
 	}
