@@ -33,11 +33,12 @@ func escapeCases() []Case {
 		needs: needSupervisor | needShell,
 		run: func(s *subject) {
 			text := `
-beat() { printf %s "while :; do printf x >>$1; sleep 0.03; done"; }
+dir=$PWD
+beat() { printf %s "while printf x >>$1; do sleep 0.03; done"; }
 nohup sh -c "$(beat a)" >/dev/null 2>&1 &
 timeout 60 sh -c "$(beat b)" &
 env -i PATH="$PATH" setsid sh -c "$(beat c)" &
-(cd / && exec setsid sh -c "cd '$PWD'; ($(beat d)) & exit 0") &
+(cd / && exec setsid sh -c "cd '$dir'; ($(beat d)) & exit 0") &
 setsid sh -c "printf kworker >/proc/\$\$/comm; $(beat e)" 2>/dev/null &
 sleep 90`
 			e := s.start(sandbox.Command{Shell: text})
@@ -54,8 +55,8 @@ sleep 90`
 		needs: needSupervisor | needShell,
 		run: func(s *subject) {
 			s.ended(s.shell(`
-printf '%s' 'printf x >>comet; setsid sh ./comet.sh & exit 0' >comet.sh
-printf '%s' 'while :; do printf x >>pair; kill -CONT $1 2>/dev/null || sleep 0.01; done' >pair.sh
+printf '%s' 'printf x >>comet && setsid sh ./comet.sh & exit 0' >comet.sh
+printf '%s' 'while printf x >>pair; do kill -CONT $1 2>/dev/null || sleep 0.01; done' >pair.sh
 printf '%s' 'printf x >>bomb; [ $1 -gt 5 ] || { sh ./bomb.sh $(($1+1)) & sh ./bomb.sh $(($1+1)) & }; sleep 60' >bomb.sh`),
 				sandbox.Completed, 0)
 			other := s.start(s.command(beat("other")))

@@ -32,7 +32,7 @@ func isolationCases() []Case {
 			other := s.in(sb)
 			s.completed(s.shell("echo mine >secret; chmod 666 secret"), 0, "", "")
 			dir := strings.TrimSpace(s.shell("pwd").Stdout.String())
-			e, stream := s.follow(sandbox.Command{Shell: "echo $$; while :; do printf x >>beat; sleep 0.03; done"})
+			e, stream := s.follow(sandbox.Command{Shell: "echo $$; while printf x >>beat; do sleep 0.03; done"})
 			defer stream.Close()
 			pid := strings.TrimSpace(string(s.next(stream).Data))
 			env := map[string]string{"DIR": dir, "PID": pid}

@@ -177,9 +177,10 @@ func background(how How, p Program) step {
 // wait waits for the background programs.
 func wait() step { return step{"wait", func(m Machine) { m.Wait() }} }
 
-// appendTo makes a file one byte longer.
+// appendTo makes a file one byte longer. The program ends when that fails, so that
+// a survivor does not outlive its sandbox's files for ever.
 func appendTo(file string) step {
-	return step{"printf x >>" + file, func(m Machine) { m.Append(file) }}
+	return step{"printf x >>" + file + " || exit 1", func(m Machine) { m.Append(file) }}
 }
 
 // size prints how long a file is, 0 when there is none.
