@@ -45,7 +45,7 @@
 //
 // Output is text in JSON, with U+FFFD for what is not UTF-8.
 //
-// The server's deadlines are lifted while a command runs; 30 s after its end the
+// The server's WriteTimeout is lifted while a command runs; 30 s after its end the
 // answer must have been taken. Streams need a ResponseWriter that
 // [http.ResponseController] can flush.
 //

@@ -68,6 +68,7 @@ func listExecutions(c *call) error {
 		return err
 	}
 	c.w.Header().Set("Content-Type", "application/json")
+	c.w.WriteHeader(http.StatusOK)
 	fmt.Fprint(c.w, `{"object":"list","data":[`)
 	enc := encoder(c.w)
 	for i, exec := range sb.Execs() {

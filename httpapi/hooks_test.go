@@ -257,13 +257,16 @@ func TestLog(t *testing.T) {
 				return nil, nil
 			}
 		})
+		id := w.sandbox(t, "a")
 		w.do(t, "POST", room, `{"cmd":"sleep 9000"}`)
 		w.do(t, "POST", agent, `{"command":"true"}`)
 		w.do(t, "GET", "/v1/sandboxes/x%2Fy", "")
+		w.do(t, "GET", "/v1/sandboxes/"+id+"/executions", "")
 		synctest.Wait()
 		want := `level=INFO msg=request api=rooms method=POST path=/api/rooms/r1/sandbox/exec status=200 duration=5m0s owner=a
 level=ERROR msg=request api=agents method=POST path=/agents/agent_1/sandbox/exec status=500 duration=0s owner=a err="internal error: the cause"
 level=INFO msg=request api=sandboxes method=GET path=/v1/sandboxes/x%2Fy status=404 duration=0s owner=a err="No sandbox with that id: sandbox: find x/y: not found"
+level=INFO msg=request api=sandboxes method=GET path=/v1/sandboxes/` + id + `/executions status=200 duration=0s owner=a
 `
 		if diff := cmp.Diff(want, out.String()); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)

@@ -124,7 +124,9 @@ func createSandbox(c *call) error {
 	}
 	key := sandbox.Key{Owner: c.principal.Owner, API: c.api.name}
 	cfg := c.api.sized(given, size, time.Duration(minutes)*time.Minute)
+	c.lift()
 	sb, err := c.api.manager.Create(c.r.Context(), key, cfg)
+	c.limit()
 	if errors.Is(err, sandbox.ErrClosed) {
 		return &Error{Status: http.StatusServiceUnavailable, Message: "the service is shutting down", err: err}
 	}

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,17 +45,25 @@ func TestServer(t *testing.T) {
 	})
 
 	inBubble(t, "its-deadlines-do-not-cut-an-answer", func(t *testing.T) {
-		w := start(t, deadlines)
+		w := start(t, func(w *world) {
+			deadlines(w)
+			slow := func() error { time.Sleep(5 * time.Second); return nil }
+			w.fake.Create = func(context.Context, *sandbox.Config) error { return slow() }
+			w.fake.Destroy = func(context.Context, string) error { return slow() }
+		})
 		w.backend.Handle("wait", func(p *fake.Process) int { p.Sleep(5 * time.Second); return 0 })
 		id := w.sandbox(t, "a")
-		for _, call := range []struct{ path, body, want string }{
-			{room, `{"cmd":"wait"}`, `{"result":{"exitCode":0,"*":0},"sandboxName":"*"}`},
-			{"/v1/sandboxes/" + id + "/exec", `{"command":"wait"}`, exitEvent("completed", "0")},
-			{agent, `{"command":"wait"}`, `{"exitCode":0,"*":0}`},
+		for _, call := range []struct{ method, path, body, want string }{
+			{"POST", room, `{"cmd":"wait"}`, `{"result":{"exitCode":0,"*":0},"sandboxName":"*"}`},
+			{"POST", agent, `{"command":"wait"}`, `{"exitCode":0,"*":0}`},
+			{"POST", "/v1/sandboxes/" + id + "/exec", `{"command":"wait"}`, exitEvent("completed", "0")},
+			{"POST", "/v1/sandboxes", `{}`, `{"status":"running","*":0}`},
+			{"DELETE", "/v1/sandboxes/" + id, "", `{"status":"deleted","*":0}`},
+			{"DELETE", "/api/rooms/r1", "", `{"success":true,"*":0}`},
 		} {
-			code, body := w.do(t, "POST", call.path, call.body)
-			if code != 200 {
-				t.Errorf("%s: %d", call.path, code)
+			code, body := w.do(t, call.method, call.path, call.body)
+			if code >= 300 {
+				t.Errorf("%s %s: %d", call.method, call.path, code)
 			}
 			diffJSON(t, call.want, body)
 		}
@@ -113,6 +123,26 @@ func TestServer(t *testing.T) {
 		if e, err := events.next(); err != nil || e.name != "stdout" {
 			t.Errorf("%v, %v", e, err)
 		}
+	})
+
+	inBubble(t, "a-write-that-fails-ends-the-command", func(t *testing.T) {
+		w := start(t, nil)
+		id := w.sandbox(t, "a")
+		// A context that does not end with the handler, as some middleware makes.
+		r := request(context.Background(), t, "POST", "/v1/sandboxes/"+id+"/exec", `{"command":"sleep 9000","stream":true}`)
+		w.api.Sandboxes().ServeHTTP(brokenWriter{httptest.NewRecorder()}, r)
+		w.wantStatus(t, id, sandbox.Cancelled)
+	})
+
+	inBubble(t, "its-context-ends-streams-with-their-last-event", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		w := start(t, func(w *world) { w.server.BaseContext = func(net.Listener) context.Context { return ctx } })
+		_, events := w.open(t, w.sandbox(t, "a"), `{"command":"sleep 9000","stream":true}`)
+		events.next()
+		events.next()
+		cancel()
+		diffEvents(t, []event{{"exit", exitEvent("cancelled", "null")}}, events.all(t))
 	})
 
 	inBubble(t, "middleware-that-cannot-flush-starts-nothing", func(t *testing.T) {
@@ -242,10 +272,7 @@ func TestDisconnect(t *testing.T) {
 					}
 				}
 			})
-			path := tt.path
-			if path == exec {
-				path = "/v1/sandboxes/" + w.sandbox(t, "a") + "/exec"
-			}
+			path := strings.Replace(tt.path, "{id}", w.sandbox(t, "a"), 1)
 			conn := w.send(t, path, tt.body)
 			synctest.Wait()
 			left := time.Now()
@@ -256,6 +283,66 @@ func TestDisconnect(t *testing.T) {
 			}
 			if d := time.Since(left); tt.want == sandbox.Cancelled && d > time.Second {
 				t.Errorf("it was dead after %v", d)
+			}
+		})
+	}
+}
+
+// A removal goes on when the client has left.
+func TestDisconnectDoesNotEndARemoval(t *testing.T) {
+	for name, path := range map[string]string{"room": "/api/rooms/warm", "sandbox": "/v1/sandboxes/{id}"} {
+		inBubble(t, name, func(t *testing.T) {
+			w := start(t, func(w *world) {
+				w.fake.Destroy = func(ctx context.Context, _ string) error {
+					select {
+					case <-time.After(5 * time.Second):
+						return nil
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				}
+			})
+			ids := w.populate(t)
+			before := len(w.backend.Sandboxes())
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := w.client.Do(request(ctx, t, "DELETE", ids.Replace(path), ""))
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+			if left := len(w.backend.Sandboxes()); left != before-1 {
+				t.Errorf("%d sandboxes of %d are left", left, before)
+			}
+		})
+	}
+}
+
+// When a call is over, where the command leaves something running that holds its
+// output.
+func TestOver(t *testing.T) {
+	for _, tt := range []struct {
+		name, path, body string
+		want             time.Duration
+	}{
+		{"room", room, `{"cmd":"leave it"}`, 0},
+		{"agent", agent, `{"command":"leave it"}`, 0},
+		{"sandbox", exec, `{"command":"leave it"}`, 7 * time.Second},
+		{"stream", exec, `{"command":"leave it","stream":true}`, 7 * time.Second},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			w := start(t, nil)
+			w.backend.Handle("leave it", func(p *fake.Process) int {
+				p.Spawn(func(p *fake.Process) int { p.Sleep(7 * time.Second); return 0 }, fake.How{})
+				return 0
+			})
+			began := time.Now()
+			path := strings.Replace(tt.path, "{id}", w.sandbox(t, "a"), 1)
+			if code, body := w.do(t, "POST", path, tt.body); code != 200 {
+				t.Errorf("%d: %s", code, body)
+			}
+			if took := time.Since(began); took != tt.want {
+				t.Errorf("over after %v, want %v", took, tt.want)
 			}
 		})
 	}
@@ -302,6 +389,11 @@ func (w *world) wantStatus(t testing.TB, id string, want sandbox.Status) {
 		t.Errorf("status %s, want %s", rec.Status, want)
 	}
 }
+
+// A brokenWriter is a connection that has ended.
+type brokenWriter struct{ *httptest.ResponseRecorder }
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 // An unwrapper hides all but the three methods of a ResponseWriter.
 type unwrapper struct{ w http.ResponseWriter }

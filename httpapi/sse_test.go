@@ -251,6 +251,9 @@ func TestStream(t *testing.T) {
 		if text := textOf(t, got, "stdout"); text != hostile {
 			t.Errorf("stdout = %q, want %q", text, hostile)
 		}
+		if !strings.Contains(got[1].data, "<&>") {
+			t.Errorf("escaped without need: %s", got[1].data)
+		}
 		if last := got[len(got)-1]; len(got) != 3 || last.name != "exit" {
 			t.Errorf("events: %v", got)
 		}

@@ -264,6 +264,7 @@ func wire() []wireTest {
 		}, method: "POST", path: sandboxes, body: `{"size":"large"}`, code: 500, want: sbError("*", "internal")},
 		{name: "sandbox-list", method: "GET", path: sandboxes + "?limit=100", code: 200, want: `{"object":"list","data":["*","*"],"has_more":false}`},
 		{name: "sandbox-list-of-another-owner", method: "GET", path: sandboxes, header: keyB, code: 200, want: `{"object":"list","data":[{"id":"{other}","object":"sandbox","status":"running","created_at":"*","expires_at":null}],"has_more":false}`},
+		{name: "sandbox-list-head", method: "HEAD", path: sandboxes, code: 200},
 		{name: "sandbox-list-no-key", method: "GET", path: sandboxes, header: none, code: 401},
 		{name: "sandbox-put", method: "PUT", path: sandboxes, code: 405, wantHeader: map[string]string{"Allow": "GET, POST"}},
 		{name: "sandbox-get", method: "GET", path: "/v1/sandboxes/{id}", code: 200, want: `{"id":"{id}","object":"sandbox","status":"running","created_at":"*","expires_at":null}`},
