@@ -71,7 +71,7 @@ func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*in
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	i := b.newInstance(made.ID, p.name, baseEnv(p.image.env, cfg.User, b.opts.Env), cmp.Or(cfg.User, defaultUser))
+	i := b.newInstance(made.ID, p.name, baseEnv(p.image.env, cfg.User, b.opts.Env), cfg.User)
 	if err := b.add(i); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package docker_test
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/docker"
 )
 
@@ -21,7 +23,7 @@ func TestDeath(t *testing.T) {
 		why  string // what the record's error says
 		do   func(ctx context.Context, api *client.Client, container string) error
 	}{
-		{"removed", "", func(ctx context.Context, api *client.Client, container string) error {
+		{"removed", "container sandbox-sbx_", func(ctx context.Context, api *client.Client, container string) error {
 			_, err := api.ContainerRemove(ctx, container, client.ContainerRemoveOptions{Force: true})
 			return err
 		}},
@@ -29,7 +31,7 @@ func TestDeath(t *testing.T) {
 			_, err := api.ContainerKill(ctx, container, client.ContainerKillOptions{Signal: "KILL"})
 			return err
 		}},
-		{"stopped", "", func(ctx context.Context, api *client.Client, container string) error {
+		{"stopped", "container sandbox-sbx_", func(ctx context.Context, api *client.Client, container string) error {
 			_, err := api.ContainerStop(ctx, container, client.ContainerStopOptions{})
 			return err
 		}},
@@ -40,7 +42,9 @@ func TestDeath(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			api, ctx := engine(t), testContext(t)
-			sb := newSandbox(t, newBackend(t, docker.Options{}), nil)
+			b := &keeping{Backend: newBackend(t, docker.Options{})}
+			sb := newSandbox(t, b, nil)
+			p := b.start(t, "sleep 60")
 			e, stream, err := sb.Follow(ctx, sandbox.Command{Shell: "echo begun; trap '' TERM; sleep 60"})
 			if err != nil {
 				t.Fatal(err)
@@ -60,8 +64,8 @@ func TestDeath(t *testing.T) {
 			if rec.Status != sandbox.Failed || rec.ExitCode != nil || rec.Signal != 0 || !errors.Is(rec.Err, sandbox.ErrLost) || rec.Stdout.String() != "begun\n" {
 				t.Errorf("the record: %s", describe(rec))
 			}
-			if rec.Err != nil && !strings.Contains(rec.Err.Error(), test.why) {
-				t.Errorf("the error does not say why: %v", rec.Err)
+			if _, err := p.Wait(); err == nil || !strings.Contains(err.Error(), test.why) {
+				t.Errorf("the driver does not say why: %v", err)
 			}
 			if took := time.Since(begin); took > 10*time.Second {
 				t.Errorf("it took %v", took)
@@ -78,6 +82,28 @@ func TestDeath(t *testing.T) {
 			nothingLeft(t, api, ownerOf(t))
 		})
 	}
+}
+
+// A keeping backend keeps the last instance that it made.
+type keeping struct {
+	backend.Backend
+	instance backend.Instance
+}
+
+func (k *keeping) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
+	var err error
+	k.instance, err = k.Backend.Create(ctx, cfg)
+	return k.instance, err
+}
+
+// start starts a command without package sandbox.
+func (k *keeping) start(tb testing.TB, text string) backend.Process {
+	tb.Helper()
+	p, err := k.instance.Start(testContext(tb), &backend.Spec{Shell: text, Stdout: io.Discard, Stderr: io.Discard})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
 }
 
 // A connection that breaks ends what runs over it, on both sides, and is made

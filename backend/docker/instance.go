@@ -31,7 +31,7 @@ type instance struct {
 
 func (b *Backend) newInstance(container, name string, env []string, user string) *instance {
 	return &instance{
-		b: b, container: container, name: name, env: env, user: user,
+		b: b, container: container, name: name, env: env, user: cmp.Or(user, defaultUser),
 		gone: make(chan struct{}), linking: make(chan struct{}, 1),
 	}
 }

@@ -61,3 +61,13 @@ func (p *process) Wait() (backend.Exit, error) {
 	}
 	return exit, err
 }
+
+// Kill adds to an error why the connection ended. Then everything in the
+// container is dead, or dies by itself.
+func (p *process) Kill() error {
+	err := p.Process.Kill()
+	if err != nil {
+		err = p.link.explain(err)
+	}
+	return err
+}
