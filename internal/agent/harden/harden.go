@@ -4,6 +4,7 @@
 package harden
 
 import (
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -22,6 +23,9 @@ const (
 // inherits what they leave behind, and whose settings do not depend on who
 // started it.
 func Process() error {
+	// Whoever started the service may have left it descriptors. An error is of a
+	// kernel before 5.11, where they are not worth failing.
+	unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	runtime.GOMAXPROCS(processors)
 	debug.SetGCPercent(50)
 	unix.Umask(0o022)

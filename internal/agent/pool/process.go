@@ -124,6 +124,12 @@ func (p *Pool) started(s *supervisor, start *wire.Start, spec *backend.Spec) (*P
 	if start.Own {
 		q.uid = start.UID
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		go streams.Finish()
+		return nil, ErrClosed
+	}
 	p.tasks.Go(q.listen)
 	go q.complete()
 	return q, nil

@@ -33,7 +33,6 @@ func Local() error {
 	}
 	defer n.close()
 	l := &local{conn: harden.Conn(Socket), nursery: n}
-	unix.CloseOnExec(Socket)
 	return l.serve()
 }
 

@@ -42,8 +42,6 @@ func Main() error {
 	if err := harden.Commands(); err != nil {
 		return err
 	}
-	unix.CloseOnExec(Socket)
-	unix.CloseOnExec(Locks)
 	s := &supervisor{conn: harden.Conn(Socket), as: proc.NewImpersonator(Locks)}
 	var err error
 	if s.oom, err = newOOMScore(); err != nil {

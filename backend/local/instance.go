@@ -1,0 +1,230 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// An instance is a sandbox.
+//
+//	root/        closed to others
+//	root/work    where commands start; their HOME
+//	root/tmp     their TMPDIR
+type instance struct {
+	backend *local
+	root    string
+	user    account
+	env     []string
+	gone    chan struct{} // never closed: a directory does not die
+
+	mu         sync.Mutex // guards what follows
+	destroying chan struct{}
+	err        error // what came of the last destruction
+	destroyed  bool
+	starting   sync.WaitGroup // Add only with mu held, and not while destroying
+	live       []process
+}
+
+func (b *local) newInstance(id string) (_ *instance, err error) {
+	i := &instance{backend: b, root: filepath.Join(b.dir, id), gone: make(chan struct{})}
+	i.user.id = uint32(max(os.Geteuid(), 0))
+	if b.users != nil {
+		if i.user, err = b.users.take(); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				b.users.release(i.user)
+			}
+		}()
+	}
+	if err := os.Mkdir(i.root, 0o700); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(i.root)
+		}
+	}()
+	for _, dir := range []string{i.work(), i.tmp(), i.root} {
+		if dir != i.root {
+			err = os.Mkdir(dir, 0o700)
+		}
+		if err == nil && i.user.own {
+			err = os.Chown(dir, int(i.user.id), int(i.user.id))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	i.env = i.environ()
+	return i, nil
+}
+
+func (i *instance) work() string { return filepath.Join(i.root, "work") }
+func (i *instance) tmp() string  { return filepath.Join(i.root, "tmp") }
+
+// environ returns what every command has in its environment.
+func (i *instance) environ() []string {
+	name := userName(i.user)
+	return []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=" + i.work(),
+		"USER=" + name,
+		"LOGNAME=" + name,
+		"LANG=C.UTF-8",
+		"TMPDIR=" + i.tmp(),
+	}
+}
+
+// dir returns the directory that a command's means.
+func (i *instance) dir(d string) string {
+	for _, alias := range []string{"/workspace", "/home/user"} {
+		clean := filepath.Clean(d)
+		if rest, ok := strings.CutPrefix(clean, alias); ok && (rest == "" || rest[0] == '/') {
+			return filepath.Join(i.work(), rest)
+		}
+	}
+	if filepath.IsAbs(d) {
+		return d
+	}
+	return filepath.Join(i.work(), d)
+}
+
+// Start implements [backend.Instance].
+func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if spec.User != "" && spec.User != userName(i.user) && spec.User != strconv.Itoa(int(i.user.id)) {
+		return nil, &backend.StartError{
+			Reason: backend.BadUser, Path: spec.User, Detail: "a local sandbox has one user, " + userName(i.user),
+		}
+	}
+	i.mu.Lock()
+	if i.destroying != nil || i.destroyed {
+		i.mu.Unlock()
+		return nil, errDestroyed
+	}
+	i.starting.Add(1)
+	i.mu.Unlock()
+	defer i.starting.Done()
+	p, err := i.backend.runner.start(ctx, &order{
+		shell: spec.Shell,
+		argv:  spec.Argv,
+		dir:   i.dir(spec.Dir),
+		env:   backend.Environ(i.env, spec.Env),
+		user:  i.user,
+	}, spec)
+	if err != nil {
+		return nil, err
+	}
+	i.remember(p)
+	return p, nil
+}
+
+// errDestroyed: the sandbox has been destroyed.
+var errDestroyed = errors.New("local: sandbox is destroyed")
+
+// remember keeps p, and no others of which nothing is left.
+func (i *instance) remember(p process) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	live := i.live[:0]
+	for _, q := range i.live {
+		select {
+		case <-q.Empty():
+		default:
+			live = append(live, q)
+		}
+	}
+	clear(i.live[len(live):])
+	i.live = append(live, p)
+}
+
+// Gone implements [backend.Instance].
+func (i *instance) Gone() <-chan struct{} { return i.gone }
+
+// Destroy implements [backend.Instance].
+func (i *instance) Destroy(ctx context.Context) error {
+	i.mu.Lock()
+	if i.destroyed {
+		i.mu.Unlock()
+		return nil
+	}
+	done := i.destroying
+	if done == nil {
+		done = make(chan struct{})
+		i.destroying = done
+		go i.destroy(done)
+	}
+	i.mu.Unlock()
+	select {
+	case <-done:
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		return i.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// destroy destroys the sandbox, whoever still waits for that.
+func (i *instance) destroy(done chan<- struct{}) {
+	i.starting.Wait()
+	err := i.kill()
+	if err == nil {
+		err = remove(i.root)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.err = err
+	i.destroying = nil
+	close(done)
+	if err != nil {
+		i.err = fmt.Errorf("local: %w", err)
+		return
+	}
+	i.destroyed = true
+	if i.user.own {
+		i.backend.users.release(i.user)
+	}
+	i.backend.forget(i)
+}
+
+// kill ends everything in the sandbox. Whose outcome is unknown cannot be asked
+// any more: its supervisor has died, and others see to it.
+func (i *instance) kill() error {
+	i.mu.Lock()
+	live := i.live
+	i.live = nil
+	i.mu.Unlock()
+	var all errgroup.Group
+	for _, p := range live {
+		all.Go(func() error {
+			p.Discard()
+			err := p.Kill()
+			var survivors *backend.SurvivorsError
+			if errors.As(err, &survivors) {
+				i.remember(p)
+				return err
+			}
+			return nil
+		})
+	}
+	err := all.Wait()
+	if i.user.own {
+		err = i.backend.runner.sweep(context.Background(), i.user)
+	}
+	return err
+}

@@ -1,0 +1,248 @@
+// Package local runs commands on the service's own machine. It is a convenience,
+// not an isolation: commands see the machine's files, its network and its
+// processes, and may use all of its memory and processors. Do not give it commands
+// that you do not trust.
+//
+// A sandbox is a directory, in which its commands start, and which is their HOME.
+// A [backend.Spec.Dir] that begins with /workspace or /home/user means that
+// directory, so that what works in a container works here. The text of a command
+// is not translated: "cd /workspace" within one fails.
+//
+// When the service runs as root, its commands never do. Each sandbox gets a user
+// of its own, from a range of numbers, and its directory is closed to others. So
+// sandboxes can neither read nor signal each other or the service. A service that
+// is root but may not change users is told so by [New].
+//
+// When the service does not run as root, commands run as the service's user. They
+// can read what it can read, its /proc included, and can signal it: "kill -9 -1" in
+// a command ends the service.
+//
+// On Linux (amd64, arm64) a small program of the library's own starts commands as
+// their parent. A kill then reaches whatever a command has started, however
+// detached, and when the service dies, all of it dies too. Elsewhere commands are
+// process groups of the service itself: what leaves its group escapes a kill, and
+// everything outlives a service that is killed. On Windows, Create answers
+// errors.ErrUnsupported.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// Options are how sandboxes are made. Nil and the zero value are the defaults.
+type Options struct {
+	// Dir is where the sandboxes' directories are made. It is created if it does
+	// not exist. Users of sandboxes must be able to pass through it and what is
+	// above it. Empty is a new directory under os.TempDir, which Close removes.
+	Dir string
+
+	// Users are the numbers that sandboxes' users get when the service runs as
+	// root. Their groups have the same numbers. The zero value is 65,536 numbers
+	// from 2,000,000,000 on, or, where a user namespace does not have these,
+	// 20,000 from 40,000 on. Services on one machine may share a range.
+	Users UserRange
+
+	// ProcessGroups has commands run as process groups of the service itself, also
+	// where the better way exists.
+	ProcessGroups bool
+}
+
+// A UserRange is Count numbers of users from First on. None of them may belong to
+// anybody.
+type UserRange struct{ First, Count uint32 }
+
+// New returns a backend of local sandboxes.
+func New(opts *Options) (backend.Backend, error) {
+	b := &local{instances: make(map[*instance]bool)}
+	if opts != nil {
+		b.opts = *opts
+	}
+	var err error
+	if os.Geteuid() == 0 {
+		if b.users, err = newUsers(b.opts.Users); err != nil {
+			return nil, fmt.Errorf("local: %w", err)
+		}
+	}
+	if b.dir, err = newBase(b.opts.Dir); err != nil {
+		if b.users != nil {
+			b.users.close()
+		}
+		return nil, fmt.Errorf("local: %w", err)
+	}
+	b.runner = newRunner(b.dir, b.opts.ProcessGroups)
+	return b, nil
+}
+
+// newBase makes the directory for the sandboxes' directories. Others may pass
+// through it, and not list it.
+func newBase(dir string) (string, error) {
+	if dir == "" {
+		made, err := os.MkdirTemp("", "sandbox-")
+		if err != nil {
+			return "", err
+		}
+		return made, os.Chmod(made, 0o711)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o711)
+}
+
+// A local is the backend.
+type local struct {
+	opts   Options
+	dir    string
+	users  *users // nil when commands run as the service's own user
+	runner runner
+
+	mu        sync.Mutex // guards what follows
+	instances map[*instance]bool
+	closed    bool
+}
+
+// A runner starts commands. Its methods may be called concurrently.
+type runner interface {
+	containment() backend.Containment
+
+	// prepare does what the first start would wait for.
+	prepare() error
+
+	start(ctx context.Context, o *order, spec *backend.Spec) (process, error)
+
+	// sweep ends every process of a user that belongs to one sandbox.
+	sweep(ctx context.Context, u account) error
+
+	close() error
+}
+
+// A process is a command that was started.
+type process interface {
+	backend.Process
+
+	// Empty is closed when nothing of it is left, or nobody knows.
+	Empty() <-chan struct{}
+}
+
+// An order is what to start, and as whom. Of the Spec that comes with it, the
+// streams count.
+type order struct {
+	shell string
+	argv  []string
+	dir   string
+	env   []string
+	user  account
+}
+
+// An account is who commands run as.
+type account struct {
+	id  uint32
+	own bool // it is the sandbox's alone; otherwise it is the service's
+}
+
+// Info implements [backend.Backend].
+func (b *local) Info() backend.Info {
+	info := backend.Info{
+		Name:        "local",
+		Containment: b.runner.containment(),
+		OwnUser:     b.users != nil,
+		Caveats:     []string{"Commands see the machine's files, network and processes, and nothing limits what they use."},
+	}
+	if b.users == nil {
+		info.Caveats = append(info.Caveats,
+			"Commands run as the service's own user: they can read what it can read, and can signal it and each other.")
+	}
+	if info.Containment == backend.ContainmentProcessGroup {
+		info.Caveats = append(info.Caveats,
+			"What leaves its process group escapes a kill, and commands outlive a service that is killed.")
+	}
+	return info
+}
+
+// Create implements [backend.Backend].
+func (b *local) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := unsupported(cfg); err != nil {
+		return nil, err
+	}
+	if err := b.runner.prepare(); err != nil {
+		return nil, fmt.Errorf("local: %w", err)
+	}
+	i, err := b.newInstance(cfg.ID)
+	if err != nil {
+		return nil, fmt.Errorf("local: %w", err)
+	}
+	b.mu.Lock()
+	closed := b.closed
+	if !closed {
+		b.instances[i] = true
+	}
+	b.mu.Unlock()
+	if closed {
+		return nil, errors.Join(errClosed, i.Destroy(ctx))
+	}
+	return i, nil
+}
+
+// errClosed: the backend has been closed.
+var errClosed = errors.New("local: backend is closed")
+
+// unsupported says which setting cannot be honoured, if any.
+func unsupported(cfg *backend.Config) error {
+	for _, s := range []struct {
+		name string
+		set  bool
+	}{
+		{"an image", cfg.Image != ""},
+		{"a user", cfg.User != ""},
+		{"limits", cfg.Limits.Memory > 0 || cfg.Limits.CPUs > 0 || cfg.Limits.PIDs > 0},
+		{"a network other than the host's", cfg.Network != "" && cfg.Network != "host"},
+		{"mounts", len(cfg.Mounts) > 0},
+	} {
+		if s.set {
+			return fmt.Errorf("local: %w: a local sandbox cannot have %s", errors.ErrUnsupported, s.name)
+		}
+	}
+	return nil
+}
+
+// Close implements [backend.Backend].
+func (b *local) Close(ctx context.Context) error {
+	b.mu.Lock()
+	b.closed = true
+	var all errgroup.Group
+	for i := range b.instances {
+		all.Go(func() error { return i.Destroy(ctx) })
+	}
+	b.mu.Unlock()
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	err := b.runner.close()
+	if b.users != nil {
+		err = errors.Join(err, b.users.close())
+	}
+	if b.opts.Dir == "" {
+		err = errors.Join(err, os.RemoveAll(b.dir))
+	}
+	return err
+}
+
+// forget drops an instance that has been destroyed.
+func (b *local) forget(i *instance) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.instances, i)
+}

@@ -1,0 +1,93 @@
+//go:build linux && (amd64 || arm64)
+
+package local
+
+import (
+	"context"
+	"sync"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent"
+	"github.com/sandbox-go/sandbox/internal/agent/wire"
+)
+
+func newRunner(dir string, groups bool) runner {
+	if groups {
+		return groupRunner{}
+	}
+	return &agentRunner{dir: dir}
+}
+
+// An agentRunner runs commands through an agent, which it starts when it is first
+// needed, and again when it has died. What ran then is lost; the sandboxes are not.
+type agentRunner struct {
+	dir string
+
+	mu     sync.Mutex // guards what follows
+	agent  *agent.Local
+	closed bool
+}
+
+func (*agentRunner) containment() backend.Containment { return backend.ContainmentSupervisor }
+
+func (r *agentRunner) prepare() error {
+	_, err := r.running()
+	return err
+}
+
+// running returns an agent that runs.
+func (r *agentRunner) running() (*agent.Local, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, errClosed
+	}
+	if r.agent != nil {
+		select {
+		case <-r.agent.Done():
+		default:
+			return r.agent, nil
+		}
+	}
+	a, err := agent.NewLocal(r.dir)
+	if err != nil {
+		return nil, err
+	}
+	r.agent = a
+	return a, nil
+}
+
+func (r *agentRunner) start(ctx context.Context, o *order, spec *backend.Spec) (process, error) {
+	a, err := r.running()
+	if err != nil {
+		return nil, err
+	}
+	start := &wire.Start{Shell: o.shell, Argv: o.argv, Dir: o.dir, Env: o.env, UID: -1, GID: -1}
+	if o.user.own {
+		start.UID, start.GID, start.Own = int64(o.user.id), int64(o.user.id), true
+	}
+	p, err := a.Start(ctx, start, spec)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (r *agentRunner) sweep(ctx context.Context, u account) error {
+	a, err := r.running()
+	if err != nil {
+		return err
+	}
+	return a.Sweep(ctx, int64(u.id))
+}
+
+func (r *agentRunner) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	if r.agent != nil {
+		r.agent.Close()
+		r.agent = nil
+	}
+	return nil
+}

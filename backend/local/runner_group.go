@@ -1,0 +1,43 @@
+//go:build darwin || linux
+
+package local
+
+import (
+	"context"
+	"syscall"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/proc"
+)
+
+// A groupRunner runs commands as process groups of the service.
+type groupRunner struct{}
+
+func (groupRunner) containment() backend.Containment { return backend.ContainmentProcessGroup }
+
+func (groupRunner) prepare() error { return nil }
+
+func (groupRunner) start(ctx context.Context, o *order, spec *backend.Spec) (process, error) {
+	c := proc.Command{Shell: o.shell, Argv: o.argv, Dir: o.dir, Env: o.env}
+	if o.user.own {
+		c.Credential = &syscall.Credential{Uid: o.user.id, Gid: o.user.id}
+	}
+	g, err := proc.StartGroup(&c, spec)
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		g.Discard()
+		if err := g.Kill(); err != nil {
+			return nil, err
+		}
+		return nil, ctx.Err()
+	}
+	return g, nil
+}
+
+// sweep does nothing: a process that may signal as that user alone is what this
+// runner does not have.
+func (groupRunner) sweep(context.Context, account) error { return nil }
+
+func (groupRunner) close() error { return nil }

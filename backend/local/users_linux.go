@@ -1,0 +1,181 @@
+package local
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Users are the numbers that a service takes for its sandboxes. A number that is
+// taken is the range of one byte, at that offset, of a file that every service on
+// the machine locks; so it is free again when its service is gone. Its methods may
+// be called concurrently.
+type users struct {
+	file  *os.File
+	from  uint32
+	count uint32
+
+	mu    sync.Mutex // guards what follows: locks of one file do not exclude its own holder
+	taken map[uint32]bool
+}
+
+// newUsers opens the range of numbers r. It fails when the process may not change
+// users, or the numbers do not exist here.
+func newUsers(r UserRange) (*users, error) {
+	if err := mayChangeUsers(); err != nil {
+		return nil, err
+	}
+	r, err := mapped(r)
+	if err != nil {
+		return nil, err
+	}
+	file, err := openLocks()
+	if err != nil {
+		return nil, err
+	}
+	return &users{file: file, from: r.First, count: r.Count, taken: make(map[uint32]bool)}, nil
+}
+
+// mayChangeUsers says what root lacks to run commands as somebody else.
+func mayChangeUsers() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return os.NewSyscallError("capget", err)
+	}
+	for _, c := range []struct {
+		name string
+		bit  int
+	}{
+		{"CAP_CHOWN", unix.CAP_CHOWN}, {"CAP_KILL", unix.CAP_KILL},
+		{"CAP_SETGID", unix.CAP_SETGID}, {"CAP_SETUID", unix.CAP_SETUID},
+	} {
+		if data[c.bit/32].Effective&(1<<(c.bit%32)) == 0 {
+			return fmt.Errorf("the service is root without %s, and commands never run as root: run it as an ordinary user, or with that capability", c.name)
+		}
+	}
+	return nil
+}
+
+// mapped returns r, or the default range in its place, if the process's user
+// namespace has all of its numbers.
+func mapped(r UserRange) (UserRange, error) {
+	candidates := []UserRange{r}
+	if r == (UserRange{}) {
+		candidates = []UserRange{{2_000_000_000, 65_536}, {40_000, 20_000}}
+	}
+	f, err := os.Open("/proc/self/uid_map")
+	if err != nil {
+		return r, err
+	}
+	defer f.Close()
+	ranges, err := io.ReadAll(f)
+	if err != nil {
+		return r, err
+	}
+	for _, c := range candidates {
+		if c.First > 0 && c.Count > 0 && covers(string(ranges), c) {
+			return c, nil
+		}
+	}
+	return r, fmt.Errorf("the users' numbers from %d on are not all mapped in /proc/self/uid_map", candidates[0].First)
+}
+
+// covers reports whether a range of the map (user_namespaces(7)) holds all of c.
+func covers(ranges string, c UserRange) bool {
+	lines := bufio.NewScanner(strings.NewReader(ranges))
+	for lines.Scan() {
+		var first, outside, count uint64
+		if _, err := fmt.Sscan(lines.Text(), &first, &outside, &count); err != nil {
+			continue
+		}
+		if first <= uint64(c.First) && uint64(c.First)+uint64(c.Count) <= first+count {
+			return true
+		}
+	}
+	return false
+}
+
+// openLocks opens the file that services on this machine share. In a directory
+// that others may write to, it must be root's.
+func openLocks() (*os.File, error) {
+	var all error
+	for _, dir := range []string{"/run", os.TempDir()} {
+		path := filepath.Join(dir, "sandbox-users")
+		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		var st unix.Stat_t
+		if err == nil {
+			err = unix.Fstat(fd, &st)
+		}
+		switch {
+		case err != nil:
+			all = errors.Join(all, &os.PathError{Op: "open", Path: path, Err: err})
+		case st.Uid != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG:
+			unix.Close(fd)
+			all = errors.Join(all, fmt.Errorf("%s: not a file of root's", path))
+		default:
+			return os.NewFile(uintptr(fd), path), nil
+		}
+	}
+	return nil, all
+}
+
+// cursorLock is the byte whose lock guards the file's content, the number to try
+// next: a number is used again only when the range is spent. Nobody takes number 0.
+const cursorLock = 0
+
+// take returns a number that nobody has.
+func (u *users) take() (account, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err := u.lock(cursorLock, unix.F_WRLCK, unix.F_OFD_SETLKW); err != nil {
+		return account{}, err
+	}
+	defer u.lock(cursorLock, unix.F_UNLCK, unix.F_OFD_SETLK)
+	start := u.cursor()
+	for n := range u.count {
+		id := u.from + (start+n)%u.count
+		if u.taken[id] || u.lock(int64(id), unix.F_WRLCK, unix.F_OFD_SETLK) != nil {
+			continue
+		}
+		u.taken[id] = true
+		u.setCursor(id + 1)
+		return account{id: id, own: true}, nil
+	}
+	return account{}, fmt.Errorf("all %d users are taken", u.count)
+}
+
+// release gives a number back of which no process is left.
+func (u *users) release(v account) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.taken, v.id)
+	u.lock(int64(v.id), unix.F_UNLCK, unix.F_OFD_SETLK)
+}
+
+func (u *users) lock(at int64, kind int16, how int) error {
+	return unix.FcntlFlock(u.file.Fd(), how, &unix.Flock_t{Type: kind, Start: at, Len: 1})
+}
+
+// cursor returns where in the range to start: 0 when the file does not say.
+func (u *users) cursor() uint32 {
+	b := make([]byte, 16)
+	n, _ := u.file.ReadAt(b, 0)
+	next, err := strconv.ParseUint(strings.TrimSpace(string(b[:n])), 10, 32)
+	if err != nil || uint32(next) < u.from || uint32(next)-u.from >= u.count {
+		return 0
+	}
+	return uint32(next) - u.from
+}
+
+func (u *users) setCursor(id uint32) { u.file.WriteAt(fmt.Appendf(nil, "%-15d\n", id), 0) }
+
+func (u *users) close() error { return u.file.Close() }

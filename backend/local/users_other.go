@@ -1,0 +1,18 @@
+//go:build !linux
+
+package local
+
+import "errors"
+
+// users are what only Linux has here.
+type users struct{}
+
+func newUsers(UserRange) (*users, error) {
+	return nil, errors.New("the service is root, and commands never run as root: run it as an ordinary user")
+}
+
+func (*users) take() (account, error) { return account{}, errors.ErrUnsupported }
+
+func (*users) release(account) {}
+
+func (*users) close() error { return nil }

@@ -1,0 +1,207 @@
+//go:build darwin || linux
+
+package proc
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// A Group is a command that the calling process itself has started, as a process
+// group. It is known to be killed when the group is empty; what leaves the group
+// escapes.
+//
+// The command stays a zombie while anything else is in its group, so that the
+// group's number cannot become another's.
+type Group struct {
+	pid     int
+	streams *Streams
+
+	ended  chan struct{} // the command itself has
+	exited chan struct{} // and its output is with the sinks
+	over   chan struct{}
+	empty  chan struct{} // nothing is left in the group
+	exit   backend.Exit  // once ended is closed
+	err    error         // once ended is closed
+
+	mu     sync.Mutex // held while the group is signalled or the command reaped
+	reaped bool // the group's number may be another's
+}
+
+// StartGroup starts a command. Of spec it uses the streams.
+func StartGroup(c *Command, spec *backend.Spec) (*Group, error) {
+	var pipes filePipes
+	var err error
+	asUser(c.Credential, func() { err = pipes.open(spec.Stdin != nil) })
+	defer closeAll(pipes.theirs[:])
+	if err != nil {
+		closeAll(pipes.ours[:])
+		return nil, &backend.StartError{Reason: backend.NoResources, Detail: err.Error()}
+	}
+	var files [3]uintptr
+	for i, f := range pipes.theirs {
+		files[i] = f.Fd() // puts it into blocking mode
+	}
+	pid, err := c.Start(files)
+	if err != nil {
+		closeAll(pipes.ours[:])
+		return nil, err
+	}
+	g := &Group{
+		pid: pid, ended: make(chan struct{}), exited: make(chan struct{}),
+		over: make(chan struct{}), empty: make(chan struct{}),
+	}
+	g.streams, err = NewStreams(pipes.ours[0], pipes.ours[1], pipes.ours[2], spec)
+	if err != nil {
+		unix.Kill(-pid, unix.SIGKILL)
+		unix.Wait4(pid, nil, 0, nil)
+		return nil, err
+	}
+	go g.reap()
+	go g.complete()
+	return g, nil
+}
+
+// filePipes are a command's three streams, both ends. Our end of an empty input
+// is nil.
+type filePipes struct{ ours, theirs [3]*os.File }
+
+func (p *filePipes) open(input bool) (err error) {
+	if input {
+		p.theirs[0], p.ours[0], err = os.Pipe()
+	} else {
+		p.theirs[0], err = os.Open(os.DevNull)
+	}
+	for i := 1; i < len(p.ours) && err == nil; i++ {
+		p.ours[i], p.theirs[i], err = os.Pipe()
+	}
+	return err
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// How often it is looked whether a group is empty that its command has left: soon
+// at first, less often later.
+const (
+	firstLook = 5 * time.Millisecond
+	lastLook  = 500 * time.Millisecond
+)
+
+// reap waits for the command, and for its group to be empty.
+func (g *Group) reap() {
+	g.exit, g.err = waitExit(g.pid)
+	close(g.ended)
+	for wait := firstLook; !g.reapIfAlone(); wait = min(2*wait, lastLook) {
+		time.Sleep(wait)
+	}
+	close(g.empty)
+}
+
+// reapIfAlone reaps the command when nothing else is in its group.
+func (g *Group) reapIfAlone() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.othersLocked()) > 0 {
+		return false
+	}
+	unix.Wait4(g.pid, nil, 0, nil)
+	// Whatever was forked while the list was read keeps the number.
+	g.reaped = unix.Kill(-g.pid, 0) == unix.ESRCH
+	return g.reaped
+}
+
+// othersLocked returns the live processes of the group, besides the command when
+// it has ended.
+func (g *Group) othersLocked() []backend.Survivor { return groupMembers(g.pid) }
+
+// complete says when the command has ended, and when its output is over.
+func (g *Group) complete() {
+	<-g.ended
+	g.streams.Flush()
+	close(g.exited)
+	select {
+	case <-g.streams.Over():
+	case <-g.empty:
+		g.streams.Finish()
+	}
+	close(g.over)
+	<-g.empty
+	g.streams.Finish()
+}
+
+// Wait implements [backend.Process].
+func (g *Group) Wait() (backend.Exit, error) {
+	<-g.exited
+	return g.exit, g.err
+}
+
+// OutputOver implements [backend.Process].
+func (g *Group) OutputOver() <-chan struct{} { return g.over }
+
+// Empty is closed when nothing is left in the group.
+func (g *Group) Empty() <-chan struct{} { return g.empty }
+
+// Discard implements [backend.Process].
+func (g *Group) Discard() { g.streams.Discard() }
+
+// Signal implements [backend.Process].
+func (g *Group) Signal(s backend.Signal) error {
+	native, ok := nativeSignal(s)
+	if !ok {
+		return fmt.Errorf("%v is no signal here", s)
+	}
+	select {
+	case <-g.ended:
+		return os.ErrProcessDone
+	default:
+	}
+	g.signal(native)
+	return nil
+}
+
+// signal signals the group while its number is its own.
+func (g *Group) signal(s unix.Signal) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.reaped {
+		unix.Kill(-g.pid, s)
+	}
+}
+
+// groupKillTime is how long a kill goes on.
+const groupKillTime = 10 * time.Second
+
+// Kill implements [backend.Process].
+func (g *Group) Kill() error {
+	for begin := time.Now(); ; {
+		g.signal(unix.SIGKILL)
+		select {
+		case <-g.empty:
+			<-g.over
+			return nil
+		case <-time.After(firstLook):
+		}
+		if time.Since(begin) > groupKillTime {
+			break
+		}
+	}
+	g.streams.Finish()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.reaped {
+		return nil
+	}
+	return &backend.SurvivorsError{Survivors: g.othersLocked()}
+}
