@@ -13,7 +13,7 @@ const module = "github.com/sandbox-go/sandbox"
 // names may import is also what lies below it. A package that is not here may
 // import nothing of the module.
 func arrows() map[string][]string {
-	driver := []string{"backend", "internal/..."}
+	driver := []string{"backend", "internal/agent/...", "internal/files", "internal/proc"}
 	return map[string][]string{
 		".":                   {"backend", "internal/text"},
 		"httpapi":             {".", "backend", "internal/text"},
@@ -21,7 +21,10 @@ func arrows() map[string][]string {
 		"backend/local":       driver,
 		"backend/docker":      driver,
 		"backend/backendtest": {".", "backend"},
-		"internal/...":        driver,
+		"internal/agent/...":  driver,
+		"internal/files":      driver,
+		"internal/proc":       driver,
+		"internal/faketest":   {".", "backend/...", "internal/..."}, // for tests only
 		"examples/...":        {".", "httpapi", "backend/..."},
 	}
 }

@@ -1,0 +1,129 @@
+// Command server is a small complete service: the three HTTP APIs over one
+// backend, next to routes of its own.
+//
+//	go run ./examples/server -addr 127.0.0.1:8080 -backend local -key secret
+//	curl -H 'Authorization: Bearer secret' -d '{"command":"echo hi"}' \
+//		http://127.0.0.1:8080/agents/agent_1/sandbox/exec
+//
+// Every key is an account of its own. On SIGTERM or Ctrl-C each stream gets its
+// last event, everything is killed and removed, and the server exits.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/backend/local"
+	"github.com/sandbox-go/sandbox/httpapi"
+)
+
+const (
+	// drainTime is for the last events and answers, and the removal of the
+	// sandboxes.
+	drainTime = 8 * time.Second
+
+	// closeTime is for what the backend itself holds.
+	closeTime = time.Second
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // so that a second signal ends the process at once
+	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "server:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves until ctx ends.
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("server", flag.ContinueOnError)
+	addr := flags.String("addr", "127.0.0.1:8080", "`address` to listen on")
+	backendName := flags.String("backend", "local", "where commands run: local")
+	openRooms := flags.Bool("open-rooms", false, "let rooms be used without a key")
+	keys := splitKeys(os.Getenv("SANDBOX_API_KEYS"))
+	flags.Func("key", "API `key`, an account of its own; may be repeated, and adds to SANDBOX_API_KEYS", func(key string) error {
+		if key == "" {
+			return errors.New("an empty key lets nobody in")
+		}
+		keys = append(keys, key)
+		return nil
+	})
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if len(keys) == 0 {
+		keys = []string{newKey()}
+		fmt.Println("key for this run:", keys[0])
+	}
+
+	l, err := net.Listen("tcp", *addr)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	b, err := newBackend(*backendName)
+	if err != nil {
+		return err
+	}
+	for _, caveat := range b.Info().Caveats {
+		log.Warn(caveat, "backend", b.Info().Name)
+	}
+	m := sandbox.NewManager(b, &sandbox.ManagerOptions{Logger: log})
+	opts := &httpapi.Options{Authenticate: httpapi.BearerKeys(accounts(keys)), Logger: log}
+	if *openRooms {
+		opts.AuthenticateRooms = httpapi.Anyone
+	}
+	server := &http.Server{
+		Handler:           handler(httpapi.New(m, opts), *openRooms),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       time.Minute, // httpapi lifts this and the next while a command runs
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       2 * time.Minute,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	fmt.Printf("listening on http://%s\n", l.Addr())
+
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	return errors.Join(err, shutDown(server, m, b))
+}
+
+// newBackend returns the backend of that name.
+func newBackend(name string) (backend.Backend, error) {
+	switch name {
+	case "local":
+		return local.New(nil)
+	}
+	return nil, fmt.Errorf("there is no backend %q: use local", name)
+}
+
+// shutDown takes no new connections, ends what runs, so that every stream gets its
+// last event, waits until all answers are sent, and lets go of the backend.
+func shutDown(server *http.Server, m *sandbox.Manager, b backend.Backend) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	drained := make(chan error, 1)
+	go func() { drained <- server.Shutdown(ctx) }()
+	err := errors.Join(m.Close(ctx), <-drained)
+	server.Close() // of clients that do not take their answer
+
+	ctx, cancel = context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	return errors.Join(err, b.Close(ctx))
+}

@@ -1,0 +1,200 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A service is the built binary, running.
+type service struct {
+	url    string
+	key    string // the one it made, or empty
+	cmd    *exec.Cmd
+	stderr bytes.Buffer // to be read once it has ended
+}
+
+// serve builds and starts the server, and kills what is left with the test.
+func serve(t *testing.T, env []string, args ...string) *service {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "server")
+	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	s := &service{cmd: exec.Command(bin, append([]string{"-addr", "127.0.0.1:0"}, args...)...)}
+	s.cmd.Env = append(os.Environ(), env...)
+	s.cmd.Stderr = &s.stderr
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s.cmd.ProcessState == nil {
+			s.cmd.Process.Kill()
+			s.cmd.Wait()
+		}
+		if t.Failed() {
+			t.Logf("the server's log:\n%s", &s.stderr)
+		}
+	})
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if key, ok := strings.CutPrefix(lines.Text(), "key for this run: "); ok {
+			s.key = key
+		}
+		if url, ok := strings.CutPrefix(lines.Text(), "listening on "); ok {
+			s.url = url
+			return s
+		}
+	}
+	t.Fatalf("the server has not started: %v", s.cmd.Wait())
+	return nil
+}
+
+// begin makes a request.
+func (s *service) begin(t *testing.T, key, method, path, body string, header ...string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+// do makes a request and checks the status code and a part of the body.
+func (s *service) do(t *testing.T, key, method, path, body string, code int, part string, header ...string) string {
+	t.Helper()
+	resp := s.begin(t, key, method, path, body, header...)
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != code || !strings.Contains(string(got), part) {
+		t.Errorf("%s %s: %d: %s; want %d and %q", method, path, resp.StatusCode, got, code, part)
+	}
+	return string(got)
+}
+
+func TestServes(t *testing.T) {
+	s := serve(t, []string{"SANDBOX_API_KEYS=one, two"}, "-key", "three", "-open-rooms")
+	s.do(t, "", "GET", "/healthz", "", 200, "ok")
+	s.do(t, "", "GET", "/nothing", "", 404, "")
+
+	s.do(t, "", "POST", "/api/rooms/r/sandbox/exec", `{"cmd":"echo hi >file; cat file"}`, 200, `"stdout":"hi\n"`)
+	s.do(t, "", "POST", "/api/rooms//sandbox/exec", `{"cmd":"true"}`, 404, `"error":"not found - room ID is required"`)
+	s.do(t, "", "POST", "/api/rooms/r/sandbox/exec", `{"cmd":"true"}`, 403, `"error"`, "Sec-Fetch-Site", "cross-site")
+	s.do(t, "", "DELETE", "/api/rooms/r", "", 200, `"success":true`)
+
+	s.do(t, "", "POST", "/agents/a/sandbox/exec", `{"command":"true"}`, 401, `"code":"UNAUTHORIZED"`)
+	s.do(t, "one", "POST", "/agents/a/sandbox/exec", `{"command":"pwd >/dev/null; exit 3","workdir":"/home/user"}`, 200, `"exitCode":3`)
+	s.do(t, "three", "POST", "/agents/a/sandbox/exec", `{"command":"sleep 60","timeout":0.2}`, 200, `"exitCode":124`)
+
+	made := s.do(t, "two", "POST", "/v1/sandboxes", `{}`, 201, `"status":"running"`)
+	id := made[len(`{"id":"`):][:len("sbx_")+26]
+	s.do(t, "two", "POST", "/v1/sandboxes/"+id+"/exec", `{"command":"echo $A","env":{"A":"b"}}`, 200, `"stdout":"b\n"`)
+	s.do(t, "two", "POST", "/v1/sandboxes/"+id+"/exec", `{"command":"echo $A","env":{"A":"b"},"stream":true}`, 200, "event: exit\n")
+	s.do(t, "one", "GET", "/v1/sandboxes/"+id, "", 404, `"type":"not_found"`)
+	s.do(t, "one", "GET", "/v1/sandboxes//executions", "", 404, `"type":"not_found"`)
+	s.stop(t)
+}
+
+func TestMakesAKey(t *testing.T) {
+	s := serve(t, []string{"SANDBOX_API_KEYS="})
+	if s.key == "" {
+		t.Fatal("no key was printed")
+	}
+	s.do(t, "", "POST", "/api/rooms/r/sandbox/exec", `{"cmd":"true"}`, 401, `"error"`)
+	s.do(t, s.key, "POST", "/api/rooms/r/sandbox/exec", `{"cmd":"true"}`, 200, `"result"`)
+	s.stop(t)
+}
+
+func TestSIGTERMEndsStreamsAndLeavesNothing(t *testing.T) {
+	s := serve(t, nil, "-key", "k")
+	made := s.do(t, "k", "POST", "/v1/sandboxes", `{}`, 201, "")
+	id := made[len(`{"id":"`):][:len("sbx_")+26]
+	// Nothing else on the machine sleeps for so long.
+	span := fmt.Sprintf("%d.%09d", 100_000+os.Getpid(), time.Now().Nanosecond())
+	s.do(t, "k", "POST", "/agents/a/sandbox/exec", `{"command":"setsid sleep `+span+` >/dev/null 2>&1 & echo $!"}`, 200, "")
+	resp := s.begin(t, "k", "POST", "/v1/sandboxes/"+id+"/exec", `{"command":"(setsid sleep `+span+` &); echo ready; sleep `+span+`","stream":true}`)
+	events := bufio.NewScanner(resp.Body)
+	for events.Scan() && !strings.Contains(events.Text(), "ready") {
+	}
+	if runtime.GOOS == "linux" && len(processes(t, span)) < 3 {
+		t.Errorf("running: %q", processes(t, span))
+	}
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	var last []string
+	for events.Scan() {
+		if line := events.Text(); line != "" {
+			last = append(last, line)
+		}
+	}
+	if n := len(last); n != 2 || last[0] != "event: exit" || !strings.Contains(last[1], `"status":"cancelled","exit_code":null`) {
+		t.Errorf("after the signal: %q", last)
+	}
+	s.wait(t)
+	if left := processes(t, span); left != nil {
+		t.Errorf("left running: %q", left)
+	}
+}
+
+// stop ends the server by SIGTERM.
+func (s *service) stop(t *testing.T) {
+	t.Helper()
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	s.wait(t)
+}
+
+// wait waits for the server's good end, for as long as it may take.
+func (s *service) wait(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { s.cmd.Process.Kill() })
+	defer stop()
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+}
+
+// processes returns the command lines that contain text, where there is a /proc.
+func processes(t *testing.T, text string) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, file := range files {
+		if line, err := os.ReadFile(file); err == nil && bytes.Contains(line, []byte(text)) {
+			found = append(found, string(line))
+		}
+	}
+	return found
+}
