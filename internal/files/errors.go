@@ -1,0 +1,72 @@
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+var errLoop = errors.New("too many levels of symbolic links")
+
+// kinds are the causes that callers are promised, by the names that they have on
+// the way from the process.
+var kinds = []struct {
+	name string
+	err  error
+}{
+	{"not-exist", fs.ErrNotExist},
+	{"exist", fs.ErrExist},
+	{"permission", fs.ErrPermission},
+	{"is-directory", backend.ErrIsDirectory},
+	{"not-directory", backend.ErrNotDirectory},
+	{"not-empty", backend.ErrNotEmpty},
+	{"special-file", backend.ErrSpecialFile},
+	{"outside", backend.ErrOutside},
+	{"no-space", backend.ErrNoSpace},
+	{"loop", errLoop},
+}
+
+// pathError returns err as Files promises it.
+func pathError(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: name, Err: cause(err)}
+}
+
+// cause returns the promised cause that err is, or what is in it of others.
+func cause(err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		switch errno { // ENOTEMPTY matches fs.ErrExist too
+		case syscall.EISDIR:
+			return backend.ErrIsDirectory
+		case syscall.ENOTDIR:
+			return backend.ErrNotDirectory
+		case syscall.ENOTEMPTY:
+			return backend.ErrNotEmpty
+		case syscall.ENXIO:
+			return backend.ErrSpecialFile
+		case syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG:
+			return backend.ErrNoSpace
+		case syscall.ELOOP:
+			return errLoop
+		}
+	}
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			return k.err
+		}
+	}
+	if errno != 0 {
+		return errno
+	}
+	// An *os.Root has no name for this one.
+	if strings.HasSuffix(err.Error(), "path escapes from parent") {
+		return backend.ErrOutside
+	}
+	return err
+}

@@ -1,0 +1,375 @@
+package files_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/files"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "files" {
+		os.Exit(files.Main(os.Args[2:]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// process is a backend.Process over os/exec.
+type process struct {
+	cmd  *exec.Cmd
+	over chan struct{}
+	exit backend.Exit
+}
+
+func (p *process) Wait() (backend.Exit, error) { <-p.over; return p.exit, nil }
+func (p *process) OutputOver() <-chan struct{} { return p.over }
+func (p *process) Discard()                    {}
+func (p *process) Signal(backend.Signal) error { return nil }
+func (p *process) Kill() error                 { p.cmd.Process.Kill(); <-p.over; return nil }
+
+// through returns a Client whose processes are this test's program in dir.
+func through(dir, root string) *files.Client {
+	return &files.Client{Program: []string{os.Args[0], "files"}, Root: root, Start: func(_ context.Context, spec *backend.Spec) (backend.Process, error) {
+		cmd := exec.Command(spec.Argv[0], spec.Argv[1:]...)
+		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, spec.Stdout, spec.Stderr
+		if spec.Stdin != nil {
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				return nil, err
+			}
+			go func() {
+				io.Copy(in, spec.Stdin)
+				in.Close()
+			}()
+		}
+		if err := cmd.Start(); err != nil {
+			return nil, err
+		}
+		p := &process{cmd: cmd, over: make(chan struct{})}
+		go func() {
+			cmd.Wait()
+			status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+			if status.Signaled() {
+				p.exit.Signal = backend.Signal(status.Signal())
+			} else {
+				p.exit.Code = status.ExitStatus()
+			}
+			close(p.over)
+		}()
+		return p, nil
+	}}
+}
+
+// each runs f on every way to the files of a directory.
+func each(t *testing.T, f func(t *testing.T, dir string, fl backend.Files)) {
+	t.Run("root", func(t *testing.T) {
+		dir := t.TempDir()
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		f(t, dir, files.In(root))
+	})
+	t.Run("process-with-root", func(t *testing.T) {
+		dir := t.TempDir()
+		f(t, dir, through(dir, "."))
+	})
+	t.Run("process-everywhere", func(t *testing.T) {
+		dir := t.TempDir()
+		f(t, dir, through(dir, ""))
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantCause(t *testing.T, what string, err, cause error) {
+	t.Helper()
+	var p *fs.PathError
+	if !errors.Is(err, cause) || !errors.As(err, &p) {
+		t.Errorf("%s gave %v, want a *fs.PathError of %q", what, err, cause)
+	}
+}
+
+func read(t *testing.T, fl backend.Files, name string, offset, limit int64) string {
+	t.Helper()
+	r, err := fl.Read(t.Context(), name, offset, limit)
+	must(t, err)
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	must(t, err)
+	return string(b)
+}
+
+func readError(t *testing.T, fl backend.Files, name string) error {
+	t.Helper()
+	r, err := fl.Read(t.Context(), name, 0, -1)
+	if err == nil {
+		r.Close()
+	}
+	return err
+}
+
+func TestWriteAndRead(t *testing.T) {
+	each(t, func(t *testing.T, dir string, fl backend.Files) {
+		ctx := t.Context()
+		big := strings.Repeat("0123456789abcdef", 1<<17)
+		must(t, fl.Write(ctx, "f", strings.NewReader(big), 0o640))
+		info, err := fl.Stat(ctx, "f")
+		must(t, err)
+		if info.Path != "f" || info.Size != int64(len(big)) || info.Mode != 0o640 || time.Since(info.ModTime) > time.Minute {
+			t.Errorf("Stat = %+v", info)
+		}
+		for _, tt := range []struct {
+			offset, limit int64
+			want          string
+		}{{0, -1, big}, {3, 4, "3456"}, {int64(len(big)) - 2, 10, "ef"}, {int64(len(big)) + 5, -1, ""}, {0, 0, ""}} {
+			if got := read(t, fl, "f", tt.offset, tt.limit); got != tt.want {
+				t.Errorf("Read from %d, at most %d: %d bytes, want %d", tt.offset, tt.limit, len(got), len(tt.want))
+			}
+		}
+		must(t, os.Symlink("f", dir+"/link"))
+		must(t, fl.Write(ctx, "link", strings.NewReader("new"), 0o755))
+		if got := read(t, fl, "f", 0, -1); got != "new" {
+			t.Errorf("a write through a link gave %q", got)
+		}
+		if info, err := os.Lstat(dir + "/link"); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			t.Errorf("a write through a link replaced the link: %v", err)
+		}
+	})
+}
+
+func TestFailedWriteLeavesTheOldContent(t *testing.T) {
+	each(t, func(t *testing.T, dir string, fl backend.Files) {
+		must(t, fl.Write(t.Context(), "f", strings.NewReader("old"), 0o644))
+		broken := errors.New("broken")
+		err := fl.Write(t.Context(), "f", io.MultiReader(strings.NewReader("half"), iotest.ErrReader(broken)), 0o644)
+		if !errors.Is(err, broken) {
+			t.Errorf("Write gave %v, want the content's error", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		content, more := io.Pipe()
+		go func() {
+			more.Write([]byte("half"))
+			cancel()
+			time.Sleep(10 * time.Millisecond)
+			more.Close()
+		}()
+		if err := fl.Write(ctx, "f", content, 0o644); !errors.Is(err, context.Canceled) {
+			t.Errorf("Write gave %v, want its context's error", err)
+		}
+		if got := read(t, fl, "f", 0, -1); got != "old" {
+			t.Errorf("a failed write left %q", got)
+		}
+		entries, err := os.ReadDir(dir)
+		must(t, err)
+		if len(entries) != 1 {
+			t.Errorf("failed writes left %v", entries)
+		}
+	})
+}
+
+func list(t *testing.T, fl backend.Files, name string, recursive bool) []string {
+	t.Helper()
+	var got []string
+	for info, err := range fl.List(t.Context(), name, recursive) {
+		must(t, err)
+		line := info.Mode.Type().String() + " " + info.Path
+		if info.Target != "" {
+			line += " -> " + info.Target
+		}
+		got = append(got, line)
+	}
+	return got
+}
+
+func TestDirectories(t *testing.T) {
+	each(t, func(t *testing.T, dir string, fl backend.Files) {
+		ctx := t.Context()
+		must(t, fl.Mkdir(ctx, "a/b", 0o755))
+		must(t, fl.Mkdir(ctx, "a/b", 0o755))
+		must(t, fl.Write(ctx, "a/b/\xff\n \"", strings.NewReader("x"), 0o644))
+		must(t, fl.Write(ctx, "a/z", strings.NewReader("x"), 0o644))
+		must(t, os.Symlink("../..", dir+"/a/b/up"))
+		if diff := cmp.Diff([]string{"d--------- b", "---------- z"}, list(t, fl, "a", false)); diff != "" {
+			t.Errorf("a list (-want +got):\n%s", diff)
+		}
+		want := []string{"d--------- a", "d--------- a/b", "L--------- a/b/up -> ../..", "---------- a/b/\xff\n \"", "---------- a/z"}
+		if diff := cmp.Diff(want, list(t, fl, ".", true)); diff != "" {
+			t.Errorf("a recursive list (-want +got):\n%s", diff)
+		}
+		must(t, fl.Rename(ctx, "a/z", "y"))
+		wantCause(t, "Remove of a directory with content", fl.Remove(ctx, "a", false), backend.ErrNotEmpty)
+		must(t, fl.Remove(ctx, "a/b/up", false))
+		must(t, fl.Remove(ctx, "a", true))
+		if diff := cmp.Diff([]string{"---------- y"}, list(t, fl, ".", true)); diff != "" {
+			t.Errorf("what is left (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestTypedErrors(t *testing.T) {
+	each(t, func(t *testing.T, dir string, fl backend.Files) {
+		ctx := t.Context()
+		must(t, os.Mkdir(dir+"/d", 0o755))
+		must(t, os.WriteFile(dir+"/f", nil, 0o644))
+		must(t, syscall.Mkfifo(dir+"/fifo", 0o666))
+		must(t, os.Symlink("loop", dir+"/loop"))
+		_, err := fl.Stat(ctx, "no")
+		wantCause(t, "Stat of nothing", err, fs.ErrNotExist)
+		wantCause(t, "Read of nothing", readError(t, fl, "no"), fs.ErrNotExist)
+		wantCause(t, "Read of a directory", readError(t, fl, "d"), backend.ErrIsDirectory)
+		wantCause(t, "Read of a FIFO", readError(t, fl, "fifo"), backend.ErrSpecialFile)
+		wantCause(t, "Read below a file", readError(t, fl, "f/x"), backend.ErrNotDirectory)
+		write := func(name string) error { return fl.Write(ctx, name, strings.NewReader("x"), 0o644) }
+		wantCause(t, "Write to a FIFO", write("fifo"), backend.ErrSpecialFile)
+		wantCause(t, "Write to a directory", write("d"), backend.ErrIsDirectory)
+		wantCause(t, "Write to a name with a slash", write("new/"), backend.ErrIsDirectory)
+		wantCause(t, "Write into no directory", write("no/x"), fs.ErrNotExist)
+		wantCause(t, "Mkdir over a file", fl.Mkdir(ctx, "f", 0o755), backend.ErrNotDirectory)
+		wantCause(t, "Remove of nothing", fl.Remove(ctx, "no", false), fs.ErrNotExist)
+		wantCause(t, "recursive Remove of nothing", fl.Remove(ctx, "no", true), fs.ErrNotExist)
+		wantCause(t, "Rename of nothing", fl.Rename(ctx, "no", "x"), fs.ErrNotExist)
+		if err := write("loop"); err == nil {
+			t.Error("Write to a loop of links succeeded")
+		}
+		for _, err := range fl.List(ctx, "f", false) {
+			wantCause(t, "List of a file", err, backend.ErrNotDirectory)
+		}
+		if _, err := fl.ReadTar(ctx, "fifo"); !errors.Is(err, backend.ErrSpecialFile) {
+			t.Errorf("ReadTar of a FIFO gave %v", err)
+		}
+	})
+}
+
+func TestNothingLeadsOutOfARoot(t *testing.T) {
+	outside := t.TempDir()
+	must(t, os.WriteFile(outside+"/secret", []byte("secret"), 0o666))
+	each(t, func(t *testing.T, dir string, fl backend.Files) {
+		if strings.HasSuffix(t.Name(), "everywhere") {
+			t.Skip("there is no outside")
+		}
+		ctx := t.Context()
+		must(t, os.Symlink(outside, dir+"/abs"))
+		rel, err := filepath.Rel(dir, outside)
+		must(t, err)
+		must(t, os.Symlink(rel, dir+"/rel"))
+		must(t, os.Symlink(outside+"/new", dir+"/dangling"))
+		for _, name := range []string{outside + "/secret", rel + "/secret", "../x", "abs/secret", "rel/secret", "abs/../secret"} {
+			wantCause(t, "Read of "+name, readError(t, fl, name), backend.ErrOutside)
+			wantCause(t, "Write of "+name, fl.Write(ctx, name, strings.NewReader("x"), 0o644), backend.ErrOutside)
+			wantCause(t, "Remove of "+name, fl.Remove(ctx, name, true), backend.ErrOutside)
+			wantCause(t, "Mkdir of "+name, fl.Mkdir(ctx, name+"/d", 0o755), backend.ErrOutside)
+		}
+		wantCause(t, "Write through a dangling link", fl.Write(ctx, "dangling", strings.NewReader("x"), 0o644), backend.ErrOutside)
+		wantCause(t, "Rename out", fl.Rename(ctx, "dangling", "../out"), backend.ErrOutside)
+		var archive bytes.Buffer
+		w := tar.NewWriter(&archive)
+		must(t, w.WriteHeader(&tar.Header{Name: "abs/new", Typeflag: tar.TypeReg}))
+		must(t, w.Close())
+		wantCause(t, "WriteTar through a link", fl.WriteTar(ctx, ".", &archive), backend.ErrOutside)
+		entries, err := os.ReadDir(outside)
+		must(t, err)
+		if len(entries) != 1 {
+			t.Errorf("outside there is now %v", entries)
+		}
+	})
+}
+
+func TestTar(t *testing.T) {
+	each(t, func(t *testing.T, dir string, fl backend.Files) {
+		ctx := t.Context()
+		must(t, fl.Mkdir(ctx, "src/sub/empty", 0o755))
+		big := strings.Repeat("x", 1<<20)
+		must(t, fl.Write(ctx, "src/sub/big", strings.NewReader(big), 0o600))
+		must(t, fl.Write(ctx, "src/\xffname", strings.NewReader("y"), 0o755))
+		must(t, os.Symlink("sub/big", dir+"/src/link"))
+		must(t, os.Symlink("/etc/passwd", dir+"/src/abs"))
+		must(t, syscall.Mkfifo(dir+"/src/fifo", 0o644))
+		must(t, os.Chmod(dir+"/src/sub", 0o555))
+		defer os.Chmod(dir+"/src/sub", 0o755)
+
+		r, err := fl.ReadTar(ctx, "src")
+		must(t, err)
+		archive, err := io.ReadAll(r)
+		must(t, err)
+		must(t, r.Close())
+		must(t, fl.WriteTar(ctx, "dst", bytes.NewReader(archive)))
+		defer os.Chmod(dir+"/dst/sub", 0o755)
+		want := list(t, fl, "src", true)
+		for i, line := range want {
+			if strings.HasSuffix(line, " fifo") {
+				want = append(want[:i], want[i+1:]...)
+				break
+			}
+		}
+		if diff := cmp.Diff(want, list(t, fl, "dst", true)); diff != "" {
+			t.Errorf("unpacked (-want +got):\n%s", diff)
+		}
+		if got := read(t, fl, "dst/sub/big", 0, -1); got != big {
+			t.Errorf("the big file has %d bytes", len(got))
+		}
+		for name, mode := range map[string]fs.FileMode{"dst/sub": fs.ModeDir | 0o555, "dst/sub/big": 0o600, "dst/\xffname": 0o755} {
+			if info, err := fl.Stat(ctx, name); err != nil || info.Mode != mode {
+				t.Errorf("%q has mode %v, %v; want %v", name, info.Mode, err, mode)
+			}
+		}
+		must(t, fl.WriteTar(ctx, "dst2", bytes.NewReader(archive)))
+		defer os.Chmod(dir+"/dst2/sub", 0o755)
+		if err := fl.WriteTar(ctx, "dst3", bytes.NewReader(archive[:len(archive)/2])); err == nil {
+			t.Error("half an archive was unpacked without an error")
+		}
+		os.Chmod(dir+"/dst3/sub", 0o755)
+	})
+}
+
+func TestTarRefusesToLeadOut(t *testing.T) {
+	each(t, func(t *testing.T, dir string, fl backend.Files) {
+		must(t, os.MkdirAll(dir+"/other", 0o755))
+		for name, entries := range map[string][]tar.Header{
+			"dots":           {{Name: "../x", Typeflag: tar.TypeReg}},
+			"absolute":       {{Name: "/x", Typeflag: tar.TypeReg}},
+			"through-a-link": {{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "../other"}, {Name: "l/x", Typeflag: tar.TypeReg}},
+			"hard-link":      {{Name: "x", Typeflag: tar.TypeLink, Linkname: "../f"}},
+			"device":         {{Name: "x", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3}},
+			"fifo":           {{Name: "x", Typeflag: tar.TypeFifo}},
+		} {
+			must(t, os.WriteFile(dir+"/f", nil, 0o644))
+			var archive bytes.Buffer
+			w := tar.NewWriter(&archive)
+			for _, h := range entries {
+				must(t, w.WriteHeader(&h))
+			}
+			must(t, w.Close())
+			if err := fl.WriteTar(t.Context(), "dst", &archive); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+			for _, where := range []string{"/x", "/other/x", "/dst/x"} {
+				if _, err := os.Lstat(dir + where); err == nil {
+					t.Errorf("%s: %s was made", name, where)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,242 @@
+package files
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// A Tree is a backend.Files of this process and its user.
+type Tree struct {
+	place place
+	root  *os.Root // nil for everywhere
+}
+
+// In returns the files below root, out of which no name leads.
+func In(root *os.Root) *Tree { return &Tree{place: root, root: root} }
+
+// Everywhere returns all files; relative names are below the working directory.
+func Everywhere() *Tree { return &Tree{place: everywhere{}} }
+
+var _ backend.Files = (*Tree)(nil)
+
+func (t *Tree) Stat(_ context.Context, name string) (backend.FileInfo, error) {
+	info, err := t.place.Stat(name)
+	if err != nil {
+		return backend.FileInfo{}, pathError("stat", name, err)
+	}
+	return describe(name, info), nil
+}
+
+func describe(name string, info fs.FileInfo) backend.FileInfo {
+	d := backend.FileInfo{Path: name, Mode: info.Mode(), ModTime: info.ModTime()}
+	if info.Mode().IsRegular() {
+		d.Size = info.Size()
+	}
+	return d
+}
+
+func (t *Tree) List(ctx context.Context, name string, recursive bool) iter.Seq2[backend.FileInfo, error] {
+	return func(yield func(backend.FileInfo, error) bool) {
+		info, err := t.place.Stat(name)
+		if err == nil && !info.IsDir() {
+			err = backend.ErrNotDirectory
+		}
+		if err != nil {
+			yield(backend.FileInfo{}, pathError("list", name, err))
+			return
+		}
+		t.list(ctx, name, "", recursive, yield)
+	}
+}
+
+// list describes what is in the directory below of name.
+func (t *Tree) list(ctx context.Context, name, below string, recursive bool, yield func(backend.FileInfo, error) bool) bool {
+	dir := join(name, below)
+	names, err := t.names(dir)
+	if err != nil {
+		yield(backend.FileInfo{}, pathError("list", dir, err))
+		return false
+	}
+	for _, entry := range names {
+		if err := ctx.Err(); err != nil {
+			yield(backend.FileInfo{}, err)
+			return false
+		}
+		full := join(dir, entry)
+		info, err := t.place.Lstat(full)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			yield(backend.FileInfo{}, pathError("list", full, err))
+			return false
+		}
+		d := describe(path.Join(below, entry), info)
+		if info.Mode()&fs.ModeSymlink != 0 {
+			d.Target, _ = t.place.Readlink(full)
+		}
+		if !yield(d, nil) {
+			return false
+		}
+		if recursive && info.IsDir() && !t.list(ctx, name, d.Path, recursive, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// names returns the names in a directory, sorted.
+func (t *Tree) names(dir string) ([]string, error) {
+	f, err := t.place.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
+
+func (t *Tree) Read(_ context.Context, name string, offset, limit int64) (io.ReadCloser, error) {
+	f, _, err := t.openRegular(name)
+	if err != nil {
+		return nil, pathError("read", name, err)
+	}
+	if offset > 0 {
+		if _, err := f.Seek(offset, io.SeekStart); err != nil {
+			f.Close()
+			return nil, pathError("read", name, err)
+		}
+	}
+	if limit < 0 {
+		return f, nil
+	}
+	return &limited{Reader: io.LimitReader(f, limit), Closer: f}, nil
+}
+
+type limited struct {
+	io.Reader
+	io.Closer
+}
+
+// openRegular opens a regular file for reading, and nothing else, without
+// blocking on what is something else.
+func (t *Tree) openRegular(name string) (*os.File, fs.FileInfo, error) {
+	info, err := t.place.Stat(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := regular(info); err != nil {
+		return nil, nil, err
+	}
+	f, err := t.place.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err = f.Stat() // it may be another by now
+	if err == nil {
+		err = regular(info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+func regular(info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		return backend.ErrIsDirectory
+	case !info.Mode().IsRegular():
+		return backend.ErrSpecialFile
+	}
+	return nil
+}
+
+func (t *Tree) Write(ctx context.Context, name string, content io.Reader, mode fs.FileMode) error {
+	if strings.HasSuffix(name, "/") {
+		return pathError("write", name, backend.ErrIsDirectory)
+	}
+	final, err := target(t.place, name)
+	if err == nil {
+		err = t.replaceable(final)
+	}
+	if err != nil {
+		return pathError("write", name, err)
+	}
+	temp := join(parent(final), ".sandbox-"+rand.Text())
+	if err := t.create(ctx, temp, content, mode); err != nil {
+		return pathError("write", name, err)
+	}
+	if err := t.place.Rename(temp, final); err != nil {
+		t.place.Remove(temp)
+		return pathError("write", name, err)
+	}
+	return nil
+}
+
+// replaceable says why name cannot be replaced by a file, or nil.
+func (t *Tree) replaceable(name string) error {
+	info, err := t.place.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return regular(info)
+}
+
+// create makes a file of that content, or none.
+func (t *Tree) create(ctx context.Context, name string, content io.Reader, mode fs.FileMode) error {
+	f, err := t.place.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, content)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = f.Chmod(mode) // whatever the umask
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.place.Remove(name)
+		return err
+	}
+	return nil
+}
+
+func (t *Tree) Mkdir(_ context.Context, name string, mode fs.FileMode) error {
+	err := t.place.MkdirAll(name, mode)
+	if errors.Is(err, fs.ErrExist) {
+		err = backend.ErrNotDirectory
+	}
+	return pathError("mkdir", name, err)
+}
+
+func (t *Tree) Remove(_ context.Context, name string, recursive bool) error {
+	if recursive {
+		if _, err := t.place.Lstat(name); err != nil {
+			return pathError("remove", name, err)
+		}
+		return pathError("remove", name, t.place.RemoveAll(name))
+	}
+	return pathError("remove", name, t.place.Remove(name))
+}
+
+func (t *Tree) Rename(_ context.Context, from, to string) error {
+	return pathError("rename", from, t.place.Rename(from, to))
+}
