@@ -88,17 +88,14 @@ func show(rec *sandbox.Execution) {
 		fmt.Printf(", exit code %d", *rec.ExitCode)
 	}
 	fmt.Printf(", after %d ms\n", rec.Duration.Milliseconds())
-	print("stdout", rec.Stdout)
-	print("stderr", rec.Stderr)
-}
-
-func print(name string, out sandbox.Output) {
-	if out.Total == 0 {
-		return
+	for i, out := range []sandbox.Output{rec.Stdout, rec.Stderr} {
+		if out.Total == 0 {
+			continue
+		}
+		fmt.Printf("  %s  %q", sandbox.Source(i), out.Head)
+		if out.Truncated() {
+			fmt.Printf(" … %d bytes not kept … %q", out.Gap(), out.Tail)
+		}
+		fmt.Println()
 	}
-	fmt.Printf("  %s  %q", name, out.Head)
-	if out.Truncated() {
-		fmt.Printf(" … %d bytes not kept … %q", out.Gap(), out.Tail)
-	}
-	fmt.Println()
 }
