@@ -62,8 +62,7 @@ func tour(ctx context.Context) error {
 		Shell:   "setsid sh -c 'sleep 1; touch survivor' & echo started; sleep 60",
 		Timeout: 500 * time.Millisecond,
 	})
-	fmt.Println("  a second later, looking for what it would have done:")
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // now look for what it would have done
 	run(sandbox.Command{Shell: "ls survivor"})
 
 	fmt.Println("\nOutput that is too long: the beginning and the end are kept, and the rest is counted.")
@@ -74,11 +73,9 @@ func tour(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := ex.Cancel(); err != nil {
-		return err
-	}
+	err = ex.Cancel() // it names what is left, if anything is
 	show(ex.Execution())
-	return nil
+	return err
 }
 
 // show prints how a command ended.
