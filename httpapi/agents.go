@@ -120,13 +120,13 @@ func (c *call) agentCommand() (sandbox.Command, error) {
 
 // intoSeconds decodes a time span in seconds.
 func intoSeconds(dst *float64) field {
-	return func(value json.RawMessage) error {
-		if err := intoNumber(dst)(value); err != nil {
-			return err
+	return func(value json.RawMessage) string {
+		if problem := intoNumber(dst)(value); problem != "" {
+			return problem
 		}
 		if *dst <= 0 || *dst > maxAgentTimeout {
-			return fmt.Errorf("must be more than 0 and at most %d seconds", maxAgentTimeout)
+			return fmt.Sprintf("must be more than 0 and at most %d seconds", maxAgentTimeout)
 		}
-		return nil
+		return ""
 	}
 }

@@ -3,9 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 	"unicode/utf8"
@@ -14,10 +12,6 @@ import (
 // maxBody is how large a request's body may be. A command of 1 MiB fits, however
 // it is escaped.
 const maxBody = 8 << 20
-
-// A field decodes the JSON value of one property. Its error is the problem in
-// words.
-type field func(json.RawMessage) error
 
 // decode reads the properties of the JSON object in body. Names are
 // case-sensitive. Unknown properties are ignored, but a known one may come only
@@ -28,12 +22,7 @@ func decode(body []byte, known map[string]field) error {
 	if !utf8.Valid(body) {
 		return invalid("body", "must be UTF-8")
 	}
-	var whole json.RawMessage
-	if err := json.Unmarshal(body, &whole); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			return invalid("body", fmt.Sprintf("must be one JSON object: %v (at byte %d)", err, syntax.Offset))
-		}
+	if err := json.Unmarshal(body, new(json.RawMessage)); err != nil {
 		return invalid("body", fmt.Sprintf("must be one JSON object: %v", err))
 	}
 	if loneSurrogate(body) {
@@ -65,8 +54,8 @@ func decode(body []byte, known map[string]field) error {
 			return invalid(key, "must not be given twice")
 		}
 		seen[key] = true
-		if err := read(value); err != nil {
-			return invalid(key, err.Error())
+		if problem := read(value); problem != "" {
+			return invalid(key, problem)
 		}
 	}
 	return nil
@@ -117,125 +106,4 @@ func loneSurrogate(text []byte) bool {
 func codeUnit(text []byte) uint64 {
 	unit, _ := strconv.ParseUint(string(text[:4]), 16, 16)
 	return unit
-}
-
-// kind returns the name of a JSON value's type, as JSON Schema has it.
-func kind(value []byte) string {
-	switch value[0] {
-	case '"':
-		return "string"
-	case '{':
-		return "object"
-	case '[':
-		return "array"
-	case 't', 'f':
-		return "boolean"
-	case 'n':
-		return "null"
-	}
-	return "number"
-}
-
-// expect refuses a value of another type than want.
-func expect(want string, value json.RawMessage) error {
-	if got := kind(value); got != want {
-		return fmt.Errorf("Invalid input: expected %s, received %s", want, got)
-	}
-	return nil
-}
-
-// intoString decodes a string.
-func intoString(dst *string) field {
-	return func(value json.RawMessage) error {
-		if err := expect("string", value); err != nil {
-			return err
-		}
-		return json.Unmarshal(value, dst)
-	}
-}
-
-// intoCommand decodes shell text, of which there must be some.
-func intoCommand(dst *string) field {
-	return func(value json.RawMessage) error {
-		if err := intoString(dst)(value); err != nil {
-			return err
-		}
-		if *dst == "" {
-			return errors.New("Command cannot be empty")
-		}
-		return nil
-	}
-}
-
-// intoBool decodes a boolean.
-func intoBool(dst *bool) field {
-	return func(value json.RawMessage) error {
-		if err := expect("boolean", value); err != nil {
-			return err
-		}
-		return json.Unmarshal(value, dst)
-	}
-}
-
-// intoNumber decodes a number.
-func intoNumber(dst *float64) field {
-	return func(value json.RawMessage) error {
-		if err := expect("number", value); err != nil {
-			return err
-		}
-		n, err := strconv.ParseFloat(string(value), 64)
-		if err != nil {
-			return errors.New("is too large a number")
-		}
-		*dst = n
-		return nil
-	}
-}
-
-// intoInteger decodes a number without a fraction, from low to high.
-func intoInteger(dst *int, low, high int) field {
-	return func(value json.RawMessage) error {
-		var n float64
-		if err := intoNumber(&n)(value); err != nil {
-			return err
-		}
-		if n != math.Trunc(n) || n < float64(low) || n > float64(high) {
-			return fmt.Errorf("must be an integer from %d to %d", low, high)
-		}
-		*dst = int(n)
-		return nil
-	}
-}
-
-// intoStrings decodes an object of strings. Of two with the same name the last one
-// counts, as in an environment.
-func intoStrings(dst *map[string]string) field {
-	return func(value json.RawMessage) error {
-		if err := expect("object", value); err != nil {
-			return err
-		}
-		var members map[string]json.RawMessage
-		if err := json.Unmarshal(value, &members); err != nil {
-			return err
-		}
-		*dst = make(map[string]string, len(members))
-		for name, member := range members {
-			var s string
-			if err := intoString(&s)(member); err != nil {
-				return fmt.Errorf("%s: %w", strconv.Quote(name), err)
-			}
-			(*dst)[name] = s
-		}
-		return nil
-	}
-}
-
-// orNull decodes null as absence.
-func orNull(read field) field {
-	return func(value json.RawMessage) error {
-		if kind(value) == "null" {
-			return nil
-		}
-		return read(value)
-	}
 }

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -164,14 +163,14 @@ func (a *api) sized(given *sandbox.Config, size string, lifetime time.Duration) 
 
 // intoSize decodes a sandbox's size.
 func intoSize(dst *string) field {
-	return func(value json.RawMessage) error {
-		if err := intoString(dst)(value); err != nil {
-			return err
+	return func(value json.RawMessage) string {
+		if problem := intoString(dst)(value); problem != "" {
+			return problem
 		}
 		if sizes := []string{"small", "medium", "large"}; !slices.Contains(sizes, *dst) {
-			return fmt.Errorf("must be one of %s", strings.Join(sizes, ", "))
+			return "must be one of " + strings.Join(sizes, ", ")
 		}
-		return nil
+		return ""
 	}
 }
 

@@ -211,7 +211,7 @@ func wire() []wireTest {
 		{name: "sandbox-timeout-too-long", method: "POST", path: exec, body: `{"command":"true","timeout_ms":600001}`, code: 400},
 		{name: "sandbox-timeout-longest", method: "POST", path: exec, body: `{"command":"true","timeout_ms":6e5}`, code: 200},
 		{name: "sandbox-timeout-fraction", method: "POST", path: exec, body: `{"command":"true","timeout_ms":1.5}`, code: 400},
-		{name: "sandbox-timeout-huge", method: "POST", path: exec, body: `{"command":"true","timeout_ms":1e999}`, code: 400},
+		{name: "sandbox-timeout-huge", method: "POST", path: exec, body: `{"command":"true","timeout_ms":1e999}`, code: 400, want: sbError("timeout_ms: is out of range", "invalid_request")},
 		{name: "sandbox-timeout-string", method: "POST", path: exec, body: `{"command":"true","timeout_ms":"1"}`, code: 400, want: sbError("timeout_ms: Invalid input: expected number, received string", "invalid_request")},
 		{name: "sandbox-stream-string", method: "POST", path: exec, body: `{"command":"true","stream":"true"}`, code: 400},
 		{name: "sandbox-cwd-number", method: "POST", path: exec, body: `{"command":"true","cwd":1}`, code: 400},
