@@ -121,7 +121,8 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// caseTime bounds a case.
+// A case that takes caseTime is cancelled. One that then still hangs a minute later
+// ends the test binary, which shows where.
 const caseTime = 3 * time.Minute
 
 // Check runs the case and reports to tb. With Harness.Bubble the caller provides
@@ -129,6 +130,8 @@ const caseTime = 3 * time.Minute
 func (c Case) Check(tb testing.TB, h Harness) {
 	ctx, cancel := context.WithTimeout(context.Background(), caseTime)
 	defer cancel()
+	watchdog := time.AfterFunc(caseTime+time.Minute, func() { panic("backendtest: case " + c.Name + " hangs") })
+	defer watchdog.Stop()
 	s := &subject{TB: tb, h: h, ctx: ctx}
 	s.backend = h.New(tb)
 	defer s.closing("the backend", s.backend.Close)

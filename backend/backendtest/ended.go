@@ -171,6 +171,9 @@ func endedCases() []Case {
 				s.Errorf("%s, error %v", describe(rec), rec.Err)
 			}
 			s.printed(rec, "a", "")
+			if _, err := stream.Next(s.ctx); !errors.Is(err, sandbox.ErrLost) {
+				s.Errorf("the stream ends with %v", err)
+			}
 			if exit, err := p.Wait(); err == nil {
 				s.Errorf("the driver has made up an exit: %+v", exit)
 			}

@@ -122,9 +122,9 @@ exit 0`, Wait: sandbox.WaitExit}
 			cmd.Wait = sandbox.WaitExit
 			s.completed(s.runCommand(cmd), 0, "hi", "")
 			running := s.start(s.command(sleep(nap)))
-			p := s.process(io.Discard, sleep(nap))
+			p := s.process(io.Discard, sleep(long))
 			if s.h.HostProc {
-				s.eventually("processes are seen in /proc", func() bool { return len(seen()) == 4 })
+				s.eventually("processes are seen in /proc", func() bool { return len(seen()) == 3 })
 			}
 			s.closing("the sandbox", s.Close)
 			s.ended(s.wait(running), sandbox.Cancelled, none)

@@ -27,6 +27,9 @@ func leakCases() []Case {
 				s.completed(s.run(print(text)), 0, text, "")
 			}
 			s.flat(use)
+			if n := len(s.Execs()); n != 100 {
+				s.Errorf("%d records are kept", n)
+			}
 		},
 	}, {
 		Name:  "a-closed-sandbox-leaves-nothing",
