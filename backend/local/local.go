@@ -79,6 +79,7 @@ func New(opts *Options) (backend.Backend, error) {
 		return nil, fmt.Errorf("local: %w", err)
 	}
 	b.runner = newRunner(b.dir, b.opts.ProcessGroups)
+	b.release = sync.OnceValue(b.close)
 	return b, nil
 }
 
@@ -106,6 +107,8 @@ type local struct {
 	users  *users // nil when commands run as the service's own user
 	runner runner
 
+	release func() error // calls close once
+
 	mu        sync.Mutex // guards what follows
 	instances map[*instance]bool
 	closed    bool
@@ -123,7 +126,7 @@ type runner interface {
 	// sweep ends every process of a user that belongs to one sandbox.
 	sweep(ctx context.Context, u account) error
 
-	close() error
+	close()
 }
 
 // A process is a command that was started.
@@ -230,9 +233,15 @@ func (b *local) Close(ctx context.Context) error {
 	if err := all.Wait(); err != nil {
 		return err
 	}
-	err := b.runner.close()
+	return b.release()
+}
+
+// close gives back what the backend itself holds.
+func (b *local) close() error {
+	b.runner.close()
+	var err error
 	if b.users != nil {
-		err = errors.Join(err, b.users.close())
+		err = b.users.close()
 	}
 	if b.opts.Dir == "" {
 		err = errors.Join(err, os.RemoveAll(b.dir))

@@ -81,7 +81,7 @@ func (r *agentRunner) sweep(ctx context.Context, u account) error {
 	return a.Sweep(ctx, int64(u.id))
 }
 
-func (r *agentRunner) close() error {
+func (r *agentRunner) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
@@ -89,5 +89,4 @@ func (r *agentRunner) close() error {
 		r.agent.Close()
 		r.agent = nil
 	}
-	return nil
 }

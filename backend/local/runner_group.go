@@ -40,4 +40,4 @@ func (groupRunner) start(ctx context.Context, o *order, spec *backend.Spec) (pro
 // runner does not have.
 func (groupRunner) sweep(context.Context, account) error { return nil }
 
-func (groupRunner) close() error { return nil }
+func (groupRunner) close() {}

@@ -19,7 +19,7 @@ const maxArg = 120 << 10
 // it clears them.
 func shellArgv(text string) []string {
 	if len(text) <= maxArg {
-		return []string{"sh", "-c", text}
+		return []string{"sh", "-c", "--", text} // it may begin with a dash
 	}
 	parts := split(text, maxArg)
 	var eval strings.Builder

@@ -31,7 +31,7 @@ type Group struct {
 	err    error         // once ended is closed
 
 	mu     sync.Mutex // held while the group is signalled or the command reaped
-	reaped bool // the group's number may be another's
+	reaped bool       // the group's number may be another's
 }
 
 // StartGroup starts a command. Of spec it uses the streams.

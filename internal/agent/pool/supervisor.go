@@ -65,7 +65,7 @@ func (r *Rights) Read(p []byte) (int, error) {
 	if oobn > 0 {
 		r.collect(r.oob[:oobn])
 	}
-	return n, err
+	return max(n, 0), err
 }
 
 func (r *Rights) collect(oob []byte) {
