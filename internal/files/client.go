@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -28,10 +27,6 @@ type Client struct {
 
 	// Root is the directory that no name may lead out of, or empty.
 	Root string
-
-	// Translate returns the process's name of a user's name; nil leaves it as it
-	// is.
-	Translate func(name string) (string, error)
 }
 
 var _ backend.Files = (*Client)(nil)
@@ -39,7 +34,7 @@ var _ backend.Files = (*Client)(nil)
 // A request is one operation on its way to the process.
 type request struct {
 	op     string // as backend.Files calls it, for errors
-	name   string // the user's
+	name   string
 	args   []string
 	stdin  io.Reader
 	stdout io.Writer
@@ -94,7 +89,7 @@ func (c *Client) do(ctx context.Context, r request) error {
 	case exit.Signal != 0:
 		return fmt.Errorf("%s %s: the agent was ended by %v", r.op, r.name, exit.Signal)
 	case exit.Code != 0:
-		return c.named(r.name, decodeError(r.op, stderr.String()))
+		return decodeError(r.op, stderr.String())
 	}
 	return nil
 }
@@ -148,16 +143,12 @@ func (r *failing) Read(p []byte) (int, error) {
 // output runs an operation whose output is read while it goes on. An error that
 // comes before any output is returned here.
 func (c *Client) output(ctx context.Context, op, verb, name string, args ...string) (io.ReadCloser, error) {
-	inside, err := c.translate(name)
-	if err != nil {
-		return nil, pathError(op, name, err)
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	r, w := io.Pipe()
 	o := &output{Reader: bufio.NewReaderSize(r, 64<<10), pipe: r, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(o.done)
-		w.CloseWithError(c.do(ctx, request{op: op, name: name, args: append([]string{verb, inside}, args...), stdout: w}))
+		w.CloseWithError(c.do(ctx, request{op: op, name: name, args: append([]string{verb, name}, args...), stdout: w}))
 	}()
 	if _, err := o.Peek(1); err != nil && err != io.EOF {
 		o.Close()
@@ -182,22 +173,6 @@ func (o *output) Close() error {
 	return nil
 }
 
-// named gives an error about the file that was asked for the user's name of it.
-func (c *Client) named(name string, err error) error {
-	var p *fs.PathError
-	if translated, terr := c.translate(name); terr == nil && errors.As(err, &p) && p.Path == translated {
-		p.Path = name
-	}
-	return err
-}
-
-func (c *Client) translate(name string) (string, error) {
-	if c.Translate == nil {
-		return name, nil
-	}
-	return c.Translate(name)
-}
-
 // capped keeps the beginning of what is written to it.
 type capped struct{ bytes.Buffer }
 
@@ -208,11 +183,7 @@ func (b *capped) Write(p []byte) (int, error) {
 
 // simple is an operation on one file without more than its exit.
 func (c *Client) simple(ctx context.Context, op, verb, name string, stdin io.Reader, args ...string) error {
-	inside, err := c.translate(name)
-	if err != nil {
-		return pathError(op, name, err)
-	}
-	return c.do(ctx, request{op: op, name: name, args: append([]string{verb, inside}, args...), stdin: stdin})
+	return c.do(ctx, request{op: op, name: name, args: append([]string{verb, name}, args...), stdin: stdin})
 }
 
 func (c *Client) Stat(ctx context.Context, name string) (backend.FileInfo, error) {
@@ -225,9 +196,7 @@ func (c *Client) Stat(ctx context.Context, name string) (backend.FileInfo, error
 	if err != nil {
 		return backend.FileInfo{}, err
 	}
-	info, err := decodeInfo(line)
-	info.Path = name
-	return info, err
+	return decodeInfo(line)
 }
 
 func (c *Client) List(ctx context.Context, name string, recursive bool) iter.Seq2[backend.FileInfo, error] {
@@ -271,11 +240,7 @@ func (c *Client) Remove(ctx context.Context, name string, recursive bool) error 
 }
 
 func (c *Client) Rename(ctx context.Context, from, to string) error {
-	inside, err := c.translate(to)
-	if err != nil {
-		return pathError("rename", to, err)
-	}
-	return c.simple(ctx, "rename", "rename", from, nil, inside)
+	return c.simple(ctx, "rename", "rename", from, nil, to)
 }
 
 func (c *Client) ReadTar(ctx context.Context, name string) (io.ReadCloser, error) {
