@@ -3,11 +3,15 @@ package backendtest
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend"
 )
 
 // leakCases are about what executions leave behind in the service, and what they
@@ -95,16 +99,38 @@ func leakCases() []Case {
 			if !s.h.Proc {
 				return
 			}
-			if fds := other.shell("ls /proc/self/fd").Stdout.String(); fds != "0\n1\n2\n3\n" { // 3 is the directory
-				s.Errorf("open descriptors: %q", fds)
+			ours := []string{"0", "1", "2", "3"} // 3 is the directory
+			if b.Info().Containment == backend.ContainmentProcessGroup {
+				ours = append(ours, inherited()...)
 			}
-			if info := b.Info(); !info.OwnUser {
+			for _, fd := range strings.Fields(other.shell("ls /proc/self/fd").Stdout.String()) {
+				if !slices.Contains(ours, fd) {
+					s.Errorf("descriptor %s is open", fd)
+				}
+			}
+			if !b.Info().OwnUser {
 				return
 			}
 			rec := other.shell("cat /proc/1/environ /proc/$PPID/environ /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep " + name + "=[o]nly")
 			s.printed(rec, "", "")
 		},
 	}}
+}
+
+// inherited returns the descriptors that the service was started with and that a
+// child of it has too, unless a process between them closes what it finds.
+func inherited() (fds []string) {
+	files, _ := filepath.Glob("/proc/self/fdinfo/*")
+	for _, file := range files {
+		const closeOnExec = 0o2000000
+		info, _ := os.ReadFile(file)
+		_, flags, _ := strings.Cut(string(info), "flags:")
+		flags, _, _ = strings.Cut(flags, "\n")
+		if n, err := strconv.ParseUint(strings.TrimSpace(flags), 8, 64); err == nil && n&closeOnExec == 0 {
+			fds = append(fds, filepath.Base(file))
+		}
+	}
+	return fds
 }
 
 // usage is what this process has of what can leak.
