@@ -17,7 +17,7 @@ func arrows() map[string][]string {
 	return map[string][]string{
 		".":                   {"backend", "internal/text"},
 		"httpapi":             {".", "backend", "internal/text"},
-		"backend/fake":        {"backend"},
+		"backend/fake":        {"backend", "internal/files"},
 		"backend/local":       driver,
 		"backend/docker":      driver,
 		"backend/backendtest": {".", "backend"},

@@ -30,6 +30,8 @@ type command struct {
 	out  *output
 	main *Process
 
+	onTerminal bool
+
 	run    Handler       // of main
 	exited chan struct{} // closed when exit, err and mark are set
 	empty  chan struct{} // closed when no process is left, for good
@@ -41,6 +43,7 @@ type command struct {
 	mark int64 // output written when the main process ended
 
 	oomKills int // processes that died of KillOOM
+	terminal *backend.TerminalSize
 }
 
 func newCommand(i *instance, cmd *Command, spec *backend.Spec, h Handler) *command {
@@ -52,6 +55,9 @@ func newCommand(i *instance, cmd *Command, spec *backend.Spec, h Handler) *comma
 		run:    h,
 		exited: make(chan struct{}),
 		empty:  make(chan struct{}),
+
+		onTerminal: spec.Terminal != nil,
+		terminal:   spec.Terminal,
 	}
 	i.pid++
 	c.main = newProcess(c, i.pid)
@@ -62,7 +68,7 @@ func newCommand(i *instance, cmd *Command, spec *backend.Spec, h Handler) *comma
 	if spec.Stdin == nil {
 		c.in.finish()
 	} else {
-		go c.in.feed(spec.Stdin)
+		go c.in.feed(spec.Stdin, c.typed)
 	}
 	return c
 }

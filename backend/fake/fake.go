@@ -96,6 +96,7 @@ func (b *Backend) Info() backend.Info {
 		OwnFiles:    true,
 		OwnNetwork:  true,
 		OOM:         true,
+		Terminal:    true,
 		Caveats:     []string{"No command is really run."},
 	}
 }

@@ -20,13 +20,14 @@ func newInput() *input {
 	return in
 }
 
-// feed puts all of r into the pipe, until nobody reads any more.
-func (in *input) feed(r io.Reader) {
+// feed puts all of r, as typed makes it, into the pipe, until nobody reads any
+// more.
+func (in *input) feed(r io.Reader, typed func([]byte) []byte) {
 	defer in.finish()
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := r.Read(buf)
-		if !in.write(buf[:n]) || err != nil {
+		if !in.write(typed(buf[:n])) || err != nil {
 			return
 		}
 	}

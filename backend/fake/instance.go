@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 
@@ -27,7 +28,9 @@ type instance struct {
 
 	mu       sync.Mutex // guards what follows
 	commands map[*command]struct{}
-	pid      int // the last one given
+	pid      int      // the last one given
+	root     *os.Root // of the files, once they have been asked for
+	ports    map[int]*listener
 	lost     bool
 	closing  bool
 	removed  bool
@@ -39,6 +42,7 @@ func newInstance(b *Backend, id string) *instance {
 		id:       id,
 		gone:     make(chan struct{}),
 		commands: make(map[*command]struct{}),
+		ports:    make(map[int]*listener),
 		pid:      1,
 	}
 }
@@ -49,7 +53,7 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 		Shell:   spec.Shell,
 		Argv:    slices.Clone(spec.Argv),
 		Dir:     spec.Dir,
-		Env:     backend.Environ(environment, spec.Env),
+		Env:     backend.Environ(environment, terminalEnv(spec.Terminal), spec.Env),
 		User:    spec.User,
 	}
 	c, err := i.start(ctx, cmd, spec)
@@ -114,6 +118,9 @@ func (i *instance) destroy(ctx context.Context) error {
 		if err := c.end(ctx); err != nil {
 			return err
 		}
+	}
+	if err := i.removeFiles(); err != nil {
+		return err
 	}
 	i.b.forget(i)
 	i.mu.Lock()

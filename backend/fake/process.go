@@ -165,7 +165,8 @@ type stream struct {
 func (s stream) Write(b []byte) (int, error) {
 	s.p.alive()
 	if !s.p.redirected {
-		if lost := s.p.command.out.write(s.n, b, s.p.dead); lost {
+		n, printed := s.p.command.print(s.n, b)
+		if lost := s.p.command.out.write(n, printed, s.p.dead); lost {
 			s.p.command.lose(errLost)
 		}
 		s.p.alive()

@@ -1,0 +1,87 @@
+package fake
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+var _ backend.Resizer = (*command)(nil)
+
+// terminalEnv is what a terminal adds to the environment.
+func terminalEnv(size *backend.TerminalSize) []string {
+	if size == nil {
+		return nil
+	}
+	return []string{"TERM=xterm-256color"}
+}
+
+// Terminal returns the size of the process's terminal, or nil when it has none.
+//
+// A terminal does here what a kernel's does by default: it makes CRLF of a newline
+// that is printed, and one stream of both; it echoes what is typed, makes a newline
+// of CR, and Ctrl-C sends SIGINT to the command's process group. Lines are not
+// edited, and a read does not wait for a whole one.
+func (p *Process) Terminal() *backend.TerminalSize {
+	p.alive()
+	p.command.mu.Lock()
+	defer p.command.mu.Unlock()
+	if p.command.terminal == nil {
+		return nil
+	}
+	return new(*p.command.terminal)
+}
+
+func (c *command) Resize(size backend.TerminalSize) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if isClosed(c.exited) {
+		return fmt.Errorf("fake: %w", os.ErrProcessDone)
+	}
+	c.terminal = new(size)
+	for _, p := range c.live {
+		if p.group == c.main.group {
+			p.deliverLocked(backend.SIGWINCH)
+		}
+	}
+	return nil
+}
+
+// print returns where what is written to a stream goes, and as what.
+func (c *command) print(stream int, b []byte) (int, []byte) {
+	if !c.onTerminal {
+		return stream, b
+	}
+	return 0, bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n"))
+}
+
+// typed does what a terminal does with its input, and returns what is to be read.
+func (c *command) typed(b []byte) []byte {
+	if !c.onTerminal {
+		return b
+	}
+	const ctrlC = 3
+	var read []byte
+	for _, key := range b {
+		if key == ctrlC {
+			c.out.write(0, []byte("^C"), c.main.dead)
+			c.mu.Lock()
+			for _, p := range c.live {
+				if p.group == c.main.group {
+					p.deliverLocked(backend.SIGINT)
+				}
+			}
+			c.mu.Unlock()
+			continue
+		}
+		if key == '\r' {
+			key = '\n'
+		}
+		read = append(read, key)
+	}
+	_, echo := c.print(0, read)
+	c.out.write(0, echo, c.main.dead)
+	return read
+}
