@@ -22,10 +22,10 @@ type Command struct {
 	Credential *syscall.Credential
 }
 
-// Start starts the command in a session and process group of its own, with the
-// three files as its only ones. It returns the command's pid, or a
-// *backend.StartError. The caller reaps.
-func (c *Command) Start(files [3]uintptr) (int, error) {
+// Start starts the command in a session and process group of its own, with files
+// as its first descriptors; ^uintptr(0) is a closed one. It returns the command's
+// pid, or a *backend.StartError. The caller reaps.
+func (c *Command) Start(files []uintptr) (int, error) {
 	if hasDescriptor(c.Dir) {
 		return 0, &backend.StartError{Reason: backend.BadDirectory, Path: c.Dir}
 	}
@@ -45,7 +45,7 @@ func (c *Command) Start(files [3]uintptr) (int, error) {
 	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{
 		Dir:   c.Dir,
 		Env:   env,
-		Files: files[:],
+		Files: files,
 		Sys:   &syscall.SysProcAttr{Setsid: true, Credential: c.Credential},
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ package proc
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -44,11 +45,7 @@ func StartGroup(c *Command, spec *backend.Spec) (*Group, error) {
 		closeAll(pipes.ours[:])
 		return nil, &backend.StartError{Reason: backend.NoResources, Detail: err.Error()}
 	}
-	var files [3]uintptr
-	for i, f := range pipes.theirs {
-		files[i] = f.Fd() // puts it into blocking mode
-	}
-	pid, err := c.Start(files)
+	pid, err := c.Start(onlyFiles(pipes.theirs))
 	if err != nil {
 		closeAll(pipes.ours[:])
 		return nil, err
@@ -82,6 +79,28 @@ func (p *filePipes) open(input bool) (err error) {
 		p.ours[i], p.theirs[i], err = os.Pipe()
 	}
 	return err
+}
+
+// onlyFiles returns the descriptors of a command that is to have files and no
+// others. Those that the calling process was itself started with would go to every
+// command; a number that is none is closed in the command.
+func onlyFiles(files [3]*os.File) []uintptr {
+	var fds []uintptr
+	for _, f := range files {
+		fds = append(fds, f.Fd()) // puts it into blocking mode
+	}
+	names, _ := os.ReadDir("/dev/fd")
+	for _, name := range names {
+		fd, err := strconv.Atoi(name.Name())
+		if err != nil {
+			continue
+		}
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		for err == nil && flags&unix.FD_CLOEXEC == 0 && len(fds) <= fd {
+			fds = append(fds, ^uintptr(0))
+		}
+	}
+	return fds
 }
 
 func closeAll(files []*os.File) {

@@ -51,8 +51,8 @@ func (p *Pipes) open(input bool) (err error) {
 }
 
 // Theirs returns the command's ends.
-func (p *Pipes) Theirs() [3]uintptr {
-	return [3]uintptr{uintptr(p.stdin[0]), uintptr(p.stdout[1]), uintptr(p.stderr[1])}
+func (p *Pipes) Theirs() []uintptr {
+	return []uintptr{uintptr(p.stdin[0]), uintptr(p.stdout[1]), uintptr(p.stderr[1])}
 }
 
 // Ours returns the read ends of stdout and stderr, then the write end of stdin
