@@ -4,6 +4,7 @@ package mux
 import (
 	"encoding/binary"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -14,12 +15,12 @@ const window = 1 << 20
 
 // Client returns the service's side of a connection.
 func Client(conn io.ReadWriteCloser) (*yamux.Session, error) {
-	return yamux.Client(&joined{ReadWriteCloser: conn}, config())
+	return yamux.Client(join(conn), config())
 }
 
 // Server returns the container's side of a connection.
 func Server(conn io.ReadWriteCloser) (*yamux.Session, error) {
-	return yamux.Server(&joined{ReadWriteCloser: conn}, config())
+	return yamux.Server(join(conn), config())
 }
 
 // config leaves it to reading to notice that a connection has ended: an engine
@@ -36,14 +37,31 @@ func config() *yamux.Config {
 	return c
 }
 
-// joined writes a yamux frame, which comes as its header and its body, at once:
-// each write is a message to an engine. It is for one writing goroutine, as a
-// session has.
+// joined writes together what comes together: yamux writes each frame by itself,
+// its header and its body apart, and each write to the connection is a message
+// that an engine hands on twice. It is for one writing goroutine, as a session
+// has.
 type joined struct {
 	io.ReadWriteCloser
-	frame   []byte
-	missing int // bytes of the body that have not come
+	missing int // bytes of a frame's body that have not come; for the writer
+
+	mu      sync.Mutex // guards what follows
+	changed *sync.Cond
+	frames  []byte // what is to be written next
+	whole   int    // how much of it is whole frames
+	err     error  // of writing
 }
+
+// join returns conn with a goroutine that writes to it until it is closed.
+func join(conn io.ReadWriteCloser) *joined {
+	j := &joined{ReadWriteCloser: conn}
+	j.changed = sync.NewCond(&j.mu)
+	go j.flush()
+	return j
+}
+
+// maxWaiting is how much waits to be written, in bytes, before the writer does.
+const maxWaiting = 256 << 10
 
 // The header of a yamux frame: version, type, flags, stream and length.
 const (
@@ -60,14 +78,55 @@ func (j *joined) Write(p []byte) (int, error) {
 	} else {
 		j.missing -= min(j.missing, len(p))
 	}
-	if j.missing == 0 && len(j.frame) == 0 {
-		return j.ReadWriteCloser.Write(p)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for len(j.frames) > maxWaiting && j.err == nil {
+		j.changed.Wait()
 	}
-	j.frame = append(j.frame, p...)
-	if j.missing > 0 {
-		return len(p), nil
+	if j.err != nil {
+		return 0, j.err
 	}
-	_, err := j.ReadWriteCloser.Write(j.frame)
-	j.frame = j.frame[:0]
-	return len(p), err
+	j.frames = append(j.frames, p...)
+	if j.missing == 0 {
+		j.whole = len(j.frames)
+		j.changed.Broadcast()
+	}
+	return len(p), nil
+}
+
+// flush writes whole frames, all that there are at once.
+func (j *joined) flush() {
+	var b []byte
+	for {
+		j.mu.Lock()
+		for j.whole == 0 && j.err == nil {
+			j.changed.Wait()
+		}
+		if j.err != nil {
+			j.mu.Unlock()
+			return
+		}
+		b, j.frames = append(b[:0], j.frames[:j.whole]...), append(j.frames[:0], j.frames[j.whole:]...)
+		j.whole = 0
+		j.changed.Broadcast()
+		j.mu.Unlock()
+		if _, err := j.ReadWriteCloser.Write(b); err != nil {
+			j.end(err)
+		}
+	}
+}
+
+// Close ends the writing and closes the connection.
+func (j *joined) Close() error {
+	j.end(io.ErrClosedPipe)
+	return j.ReadWriteCloser.Close()
+}
+
+func (j *joined) end(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err == nil {
+		j.err = err
+	}
+	j.changed.Broadcast()
 }

@@ -71,11 +71,22 @@ func (e *execution) run(ctx context.Context, c *container, start *wire.Start, sp
 		exit.Usage.OOMKills = kills
 		exit.OOMKilled = exit.Signal == backend.SIGKILL && ctx.Err() == nil
 	}
-	wire.Write(e.stream, &wire.Exit{Exit: exit})
-	<-e.process.OutputOver()
-	wire.Write(e.stream, &wire.Over{})
-	<-e.process.Empty()
-	wire.Write(e.stream, &wire.Empty{})
+	// As a rule all three come at once, and one write tells them.
+	frame, _ := wire.Append(nil, &wire.Exit{Exit: exit})
+	for _, next := range []struct {
+		when <-chan struct{}
+		tell wire.Message
+	}{{e.process.OutputOver(), &wire.Over{}}, {e.process.Empty(), &wire.Empty{}}} {
+		select {
+		case <-next.when:
+		default:
+			e.stream.Write(frame)
+			frame = frame[:0]
+			<-next.when
+		}
+		frame, _ = wire.Append(frame, next.tell)
+	}
+	e.stream.Write(frame)
 }
 
 func (e *execution) refuse(err error) {

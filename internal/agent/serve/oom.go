@@ -13,14 +13,17 @@ import (
 
 // An oomCounter is the kernel's count of the processes of the container that it
 // has killed for memory. A nil one counts nothing.
-type oomCounter struct{ file *os.File }
+type oomCounter struct {
+	file *os.File // keeps fd open
+	fd   int
+}
 
 // newOOMCounter finds the count, which stays open: when memory has ended is no
 // time to open files.
 func newOOMCounter() *oomCounter {
 	for _, path := range oomFiles() {
 		if f, err := os.Open(path); err == nil {
-			return &oomCounter{f}
+			return &oomCounter{f, int(f.Fd())}
 		}
 	}
 	return nil
@@ -46,7 +49,7 @@ func (c *oomCounter) kills() int {
 		return 0
 	}
 	var buf [512]byte
-	n, _ := unix.Pread(int(c.file.Fd()), buf[:], 0)
+	n, _ := unix.Pread(c.fd, buf[:], 0)
 	for line := range bytes.Lines(buf[:max(n, 0)]) {
 		if count, ok := bytes.CutPrefix(line, []byte("oom_kill ")); ok {
 			kills, _ := strconv.Atoi(string(bytes.TrimSpace(count)))

@@ -16,12 +16,9 @@ import (
 // number, also with a group after a colon. Root is nobody's choice: it could end
 // the agent.
 func resolve(m *wire.Start) error {
-	name, group, hasGroup := strings.Cut(m.User, ":")
-	uid, gid, ok := lookUpUser(name)
-	if hasGroup {
-		var found bool
-		gid, found = lookUpGroup(group)
-		ok = ok && found
+	uid, gid, ok := numbers(m.User)
+	if !ok {
+		uid, gid, ok = lookUp(m.User)
 	}
 	if !ok {
 		return &backend.StartError{Reason: backend.BadUser, Path: m.User}
@@ -36,6 +33,24 @@ func resolve(m *wire.Start) error {
 		return &backend.StartError{Reason: backend.BadUser, Path: m.User, Detail: "commands never run as root"}
 	}
 	return nil
+}
+
+// numbers returns the numbers of a user that is given by two, as in "1000:1000",
+// which takes no file to know.
+func numbers(user string) (uid, gid int64, ok bool) {
+	name, group, _ := strings.Cut(user, ":")
+	uid, okUser := id(name)
+	gid, okGroup := id(group)
+	return uid, gid, okUser && okGroup
+}
+
+func lookUp(user string) (uid, gid int64, ok bool) {
+	name, group, hasGroup := strings.Cut(user, ":")
+	uid, gid, ok = lookUpUser(name)
+	if hasGroup && ok {
+		gid, ok = lookUpGroup(group)
+	}
+	return uid, gid, ok
 }
 
 // lookUpUser returns the numbers of a user and its group. A number that
