@@ -22,6 +22,9 @@ const (
 	passwd  = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n"
 	group   = "root:x:0:\nuser:x:1000:\n"
 
+	// nohup is not among the programs of Debian's busybox-static.
+	nohup = "#!/bin/sh\ntrap '' HUP\nexec \"$@\"\n"
+
 	imageEnv = "FROM_IMAGE"
 )
 
@@ -103,10 +106,11 @@ func busyboxImage(tb testing.TB) []byte {
 	a.add(tar.Header{Typeflag: tar.TypeDir, Name: "bin/", Mode: 0o755}, nil)
 	a.add(tar.Header{Typeflag: tar.TypeReg, Name: "bin/busybox", Mode: 0o755}, readBusybox(tb))
 	for _, applet := range strings.Fields(string(applets)) {
-		if applet != "busybox" {
+		if applet != "busybox" && applet != "nohup" {
 			a.add(tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + applet, Linkname: "busybox", Mode: 0o777}, nil)
 		}
 	}
+	a.add(tar.Header{Typeflag: tar.TypeReg, Name: "bin/nohup", Mode: 0o755}, []byte(nohup))
 	a.add(tar.Header{Typeflag: tar.TypeDir, Name: "etc/", Mode: 0o755}, nil)
 	a.add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o644}, []byte(passwd))
 	a.add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/group", Mode: 0o644}, []byte(group))
