@@ -8,10 +8,17 @@ import (
 	"github.com/sandbox-go/sandbox/backend/local"
 )
 
+// TestConformance runs the suite as whoever runs the tests.
 func TestConformance(t *testing.T) { conform(t, nil) }
 
+// TestConformanceProcessGroups runs the suite without the agent.
 func TestConformanceProcessGroups(t *testing.T) {
 	conform(t, &local.Options{ProcessGroups: true})
+}
+
+// TestConformanceOrdinaryUser runs the suite as somebody who is not root.
+func TestConformanceOrdinaryUser(t *testing.T) {
+	asOrdinaryUser(t, "^TestConformance$")
 }
 
 func conform(t *testing.T, opts *local.Options) {

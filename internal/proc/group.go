@@ -24,10 +24,12 @@ type Group struct {
 	pid     int
 	streams *Streams
 
-	ended  chan struct{} // the command itself has
+	once   sync.Once     // closes ended
+	ended  chan struct{} // the command itself has, or it will not be known
 	exited chan struct{} // and its output is with the sinks
 	over   chan struct{}
 	empty  chan struct{} // nothing is left in the group
+	look   chan struct{} // asks for a look whether something is
 	exit   backend.Exit  // once ended is closed
 	err    error         // once ended is closed
 
@@ -52,7 +54,7 @@ func StartGroup(c *Command, spec *backend.Spec) (*Group, error) {
 	}
 	g := &Group{
 		pid: pid, ended: make(chan struct{}), exited: make(chan struct{}),
-		over: make(chan struct{}), empty: make(chan struct{}),
+		over: make(chan struct{}), empty: make(chan struct{}), look: make(chan struct{}),
 	}
 	g.streams, err = NewStreams(pipes.ours[0], pipes.ours[1], pipes.ours[2], spec)
 	if err != nil {
@@ -120,30 +122,37 @@ const (
 
 // reap waits for the command, and for its group to be empty.
 func (g *Group) reap() {
-	g.exit, g.err = waitExit(g.pid)
-	close(g.ended)
+	g.end(waitExit(g.pid))
 	for wait := firstLook; !g.reapIfAlone(); wait = min(2*wait, lastLook) {
-		time.Sleep(wait)
+		select {
+		case <-time.After(wait):
+		case <-g.look:
+			wait = firstLook
+		}
 	}
 	close(g.empty)
+}
+
+// end says how the command ended. The first call counts.
+func (g *Group) end(exit backend.Exit, err error) {
+	g.once.Do(func() {
+		g.exit, g.err = exit, err
+		close(g.ended)
+	})
 }
 
 // reapIfAlone reaps the command when nothing else is in its group.
 func (g *Group) reapIfAlone() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.othersLocked()) > 0 {
+	if len(groupMembers(g.pid)) > 0 {
 		return false
 	}
 	unix.Wait4(g.pid, nil, 0, nil)
-	// Whatever was forked while the list was read keeps the number.
-	g.reaped = unix.Kill(-g.pid, 0) == unix.ESRCH
+	// What was forked while the list was read keeps the number.
+	g.reaped = len(groupMembers(g.pid)) == 0
 	return g.reaped
 }
-
-// othersLocked returns the live processes of the group, besides the command when
-// it has ended.
-func (g *Group) othersLocked() []backend.Survivor { return groupMembers(g.pid) }
 
 // complete says when the command has ended, and when its output is over.
 func (g *Group) complete() {
@@ -204,23 +213,25 @@ const groupKillTime = 10 * time.Second
 
 // Kill implements [backend.Process].
 func (g *Group) Kill() error {
-	for begin := time.Now(); ; {
+	for begin := time.Now(); time.Since(begin) < groupKillTime; {
 		g.signal(unix.SIGKILL)
 		select {
+		case g.look <- struct{}{}:
+		case <-time.After(firstLook):
 		case <-g.empty:
 			<-g.over
 			return nil
+		}
+		select {
 		case <-time.After(firstLook):
-		}
-		if time.Since(begin) > groupKillTime {
-			break
+		case <-g.empty:
 		}
 	}
-	g.streams.Finish()
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.reaped {
-		return nil
-	}
-	return &backend.SurvivorsError{Survivors: g.othersLocked()}
+	err := &backend.SurvivorsError{Survivors: groupMembers(g.pid)}
+	g.mu.Unlock()
+	g.streams.Finish()
+	g.end(backend.Exit{}, err)
+	<-g.over
+	return err
 }

@@ -66,14 +66,18 @@ func (p *Pool) Start(ctx context.Context, start *wire.Start, spec *backend.Spec)
 	return proc, err
 }
 
-// resources makes a supervisor that could not be started a command that could
-// not.
+// resources makes a supervisor that did not start a command that did not: there
+// was no process, no thread or no memory for it.
 func resources(err error) error {
+	if errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	e := &backend.StartError{Reason: backend.NoResources, Detail: err.Error()}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
-		return &backend.StartError{Reason: backend.NoResources, Errno: int(errno), Detail: err.Error()}
+		e.Errno = int(errno)
 	}
-	return err
+	return e
 }
 
 func (p *Pool) startOn(s *supervisor, start *wire.Start, spec *backend.Spec) (*Process, error) {

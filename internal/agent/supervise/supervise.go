@@ -36,17 +36,17 @@ const (
 // rights of that thread are what commands are started with.
 func Main() error {
 	runtime.LockOSThread()
+	oom, err := openOOMScore() // the hardened process's /proc is root's alone
+	if err != nil {
+		return err
+	}
 	if err := harden.Process(); err != nil {
 		return err
 	}
 	if err := harden.Commands(); err != nil {
 		return err
 	}
-	s := &supervisor{conn: harden.Conn(Socket), as: proc.NewImpersonator(Locks)}
-	var err error
-	if s.oom, err = newOOMScore(); err != nil {
-		return err
-	}
+	s := &supervisor{conn: harden.Conn(Socket), oom: oom, as: proc.NewImpersonator(Locks)}
 	s.children = proc.NewChildren()
 	s.children.Reaped = s.reaped
 	harden.Threads()
@@ -190,7 +190,7 @@ type oomScore struct {
 // commandScore makes commands go before the agent and before the service.
 var commandScore = []byte("500")
 
-func newOOMScore() (*oomScore, error) {
+func openOOMScore() (*oomScore, error) {
 	f, err := os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
