@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,42 +14,56 @@ import (
 const (
 	defaultTimeoutMS = 60_000
 	maxTimeoutMS     = 600_000
+
+	// maxBackgroundMS is as long as a sandbox may live.
+	maxBackgroundMS = maxMinutes * 60_000
 )
+
+// timeoutRange says which timeouts there are.
+const timeoutRange = "must be an integer from 1 to 600000, or to 86400000 in the background"
+
+// intoTimeout decodes a timeout in milliseconds, which may still be too long for
+// what is not in the background.
+func intoTimeout(dst *int) field {
+	return func(value json.RawMessage) string {
+		problem := intoInteger(dst, 1, maxBackgroundMS)(value)
+		if problem != "" && kind(value) == "number" {
+			return timeoutRange
+		}
+		return problem
+	}
+}
+
+// An execRequest is the body of POST /v1/sandboxes/{id}/exec.
+type execRequest struct {
+	cmd        sandbox.Command
+	timeout    int // milliseconds; 0 is the default
+	stream     bool
+	background bool
+}
 
 // execInSandbox is POST /v1/sandboxes/{id}/exec.
 func execInSandbox(c *call) error {
-	var (
-		timeout = defaultTimeoutMS
-		stream  bool
-		cmd     sandbox.Command
-	)
-	err := c.decode(map[string]field{
-		"command":    intoCommand(&cmd.Shell),
-		"timeout_ms": intoInteger(&timeout, 1, maxTimeoutMS),
-		"cwd":        intoString(&cmd.Dir),
-		"env":        intoStrings(&cmd.Env),
-		"stream":     intoBool(&stream),
-	})
+	req, err := c.execRequest()
 	if err != nil {
 		return err
 	}
-	if cmd.Shell == "" {
-		return missing("command")
-	}
-	cmd.Timeout = time.Duration(timeout) * time.Millisecond
 	sb, err := c.sandbox()
 	if err != nil {
 		return err
 	}
-	if err := c.authorize(&cmd); err != nil {
+	if err := c.authorize(&req.cmd); err != nil {
 		return err
 	}
 	c.lift()
-	if stream {
-		return c.follow(sb, cmd)
+	switch {
+	case req.stream:
+		return c.follow(sb, req.cmd)
+	case req.background:
+		return c.background(sb, req.cmd)
 	}
 	// The document ends a command with its client only where it is streamed.
-	rec, err := c.run(context.WithoutCancel(c.r.Context()), sb, cmd)
+	rec, err := c.run(context.WithoutCancel(c.r.Context()), sb, req.cmd)
 	c.limit()
 	if err != nil {
 		return err
@@ -60,10 +75,78 @@ func execInSandbox(c *call) error {
 	return nil
 }
 
+// execRequest reads what is to run, and how it is to be answered.
+func (c *call) execRequest() (*execRequest, error) {
+	req := &execRequest{}
+	err := c.decode(map[string]field{
+		"command":    intoCommand(&req.cmd.Shell),
+		"timeout_ms": intoTimeout(&req.timeout),
+		"cwd":        intoString(&req.cmd.Dir),
+		"env":        intoStrings(&req.cmd.Env),
+		"stream":     intoBool(&req.stream),
+		"background": intoBool(&req.background),
+		"open_stdin": intoBool(&req.cmd.OpenStdin),
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case req.cmd.Shell == "":
+		return nil, missing("command")
+	case req.stream && req.background:
+		return nil, invalid("background", "must not be combined with stream: read it at …/executions/{exec_id}/stream")
+	case req.cmd.OpenStdin && !req.stream && !req.background:
+		return nil, invalid("open_stdin", "needs stream or background: nobody could write to the command before it has ended")
+	case req.timeout > maxTimeoutMS && !req.background:
+		return nil, invalid("timeout_ms", timeoutRange)
+	case req.timeout == 0 && !req.background:
+		req.timeout = defaultTimeoutMS
+	}
+	req.cmd.Timeout = time.Duration(req.timeout) * time.Millisecond
+	req.cmd.Key, err = c.idempotencyKey()
+	return req, err
+}
+
+// maxIdempotencyKey bounds a key, which is kept as long as the record.
+const maxIdempotencyKey = 255
+
+// idempotencyKey returns the Idempotency-Key header.
+func (c *call) idempotencyKey() (string, error) {
+	key := c.r.Header.Get("Idempotency-Key")
+	if len(key) > maxIdempotencyKey {
+		return "", invalid("Idempotency-Key", fmt.Sprintf("must not be longer than %d bytes", maxIdempotencyKey))
+	}
+	return key, nil
+}
+
+// background starts cmd in sb and answers with its record at once. Only its timeout
+// and the end of the sandbox end it.
+func (c *call) background(sb sandbox.Sandbox, cmd sandbox.Command) error {
+	exec, err := sb.Start(context.WithoutCancel(c.r.Context()), cmd)
+	c.limit()
+	if err != nil {
+		return err
+	}
+	c.execution = exec.ID()
+	rec := exec.Execution()
+	if err := c.api.failure(rec); err != nil {
+		return err
+	}
+	c.reply(http.StatusAccepted, rec)
+	return nil
+}
+
 // listExecutions is GET /v1/sandboxes/{id}/executions. The records are encoded one
 // by one: together they may be large.
 func listExecutions(c *call) error {
+	p, err := c.page()
+	if err != nil {
+		return err
+	}
 	sb, err := c.sandbox()
+	if err != nil {
+		return err
+	}
+	execs, more, err := cut(p, sb.Execs())
 	if err != nil {
 		return err
 	}
@@ -71,7 +154,7 @@ func listExecutions(c *call) error {
 	c.w.WriteHeader(http.StatusOK)
 	fmt.Fprint(c.w, `{"object":"list","data":[`)
 	enc := encoder(c.w)
-	for i, exec := range sb.Execs() {
+	for i, exec := range execs {
 		if i > 0 {
 			fmt.Fprint(c.w, ",")
 		}
@@ -79,23 +162,43 @@ func listExecutions(c *call) error {
 			return err
 		}
 	}
-	fmt.Fprintln(c.w, `],"has_more":false}`)
+	fmt.Fprintf(c.w, "],\"has_more\":%t}\n", more)
 	return nil
+}
+
+// exec returns the execution that the path names.
+func (c *call) exec() (sandbox.Exec, error) {
+	sb, err := c.sandbox()
+	if err != nil {
+		return nil, err
+	}
+	exec, err := sb.Exec(c.path[2])
+	if errors.Is(err, sandbox.ErrNotFound) {
+		return nil, &Error{Status: http.StatusNotFound, Message: "No execution with that id", err: err}
+	}
+	return exec, err
 }
 
 // getExecution is GET /v1/sandboxes/{id}/executions/{exec_id}.
 func getExecution(c *call) error {
-	sb, err := c.sandbox()
+	exec, err := c.exec()
 	if err != nil {
 		return err
 	}
-	exec, err := sb.Exec(c.path[2])
-	if errors.Is(err, sandbox.ErrNotFound) {
-		return &Error{Status: http.StatusNotFound, Message: "No execution with that id", err: err}
-	}
+	c.reply(http.StatusOK, exec.Execution())
+	return nil
+}
+
+// cancelExecution is DELETE /v1/sandboxes/{id}/executions/{exec_id}. What could not
+// be killed is in the record.
+func cancelExecution(c *call) error {
+	exec, err := c.exec()
 	if err != nil {
 		return err
 	}
+	c.lift()
+	_ = exec.Cancel()
+	c.limit()
 	c.reply(http.StatusOK, exec.Execution())
 	return nil
 }

@@ -19,8 +19,8 @@ const pingInterval = 10 * time.Second
 // its errors are those of the unstreamed call. The command is killed when the
 // client leaves.
 func (c *call) follow(sb sandbox.Sandbox, cmd sandbox.Command) error {
-	if !flushes(c.w) {
-		return &Error{Status: http.StatusInternalServerError, Message: "this server cannot stream: one of its layers hides http.Flusher and has no Unwrap"}
+	if err := c.streams(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
@@ -33,25 +33,62 @@ func (c *call) follow(sb sandbox.Sandbox, cmd sandbox.Command) error {
 	if err := c.api.failure(exec.Execution()); err != nil {
 		return err
 	}
-	defer c.limitWhenOver(exec)()
-	f := &follower{events: newEventWriter(c.w, c.rc), output: output}
-	err = f.events.event("start", struct {
-		ID        string `json:"id"`
-		SandboxID string `json:"sandbox_id"`
-	}{exec.ID(), sb.ID()})
+	// The end of the request ends the command, and so in its turn the output: the
+	// reading itself goes on to the last event.
+	return c.tell(context.WithoutCancel(ctx), exec, output, sandbox.Offsets{})
+}
+
+// attach is GET /v1/sandboxes/{id}/executions/{exec_id}/stream. Leaving it ends
+// nothing.
+func attach(c *call) error {
+	if err := c.streams(); err != nil {
+		return err
+	}
+	exec, err := c.exec()
 	if err != nil {
 		return err
 	}
-	// The end of the request ends the command, and so in its turn the output: the
-	// reading itself goes on to the last event.
-	if err := f.copy(context.WithoutCancel(ctx)); err != nil {
+	from, err := c.from()
+	if err != nil {
+		return err
+	}
+	output, err := exec.Stream(from)
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	c.lift()
+	return c.tell(c.r.Context(), exec, output, from)
+}
+
+// streams returns the error of a server that cannot stream.
+func (c *call) streams() error {
+	if !flushes(c.w) {
+		return &Error{Status: http.StatusInternalServerError, Message: "this server cannot stream: one of its layers hides http.Flusher and has no Unwrap"}
+	}
+	return nil
+}
+
+// tell answers with the events of exec, whose output is read from there on, until it
+// is over or ctx ends.
+func (c *call) tell(ctx context.Context, exec sandbox.Exec, output sandbox.Stream, from sandbox.Offsets) error {
+	defer c.limitWhenOver(exec)()
+	f := &follower{events: newEventWriter(c.w, c.rc), output: output, pos: from}
+	err := f.event("start", struct {
+		ID        string `json:"id"`
+		SandboxID string `json:"sandbox_id"`
+	}{exec.ID(), exec.Execution().SandboxID})
+	if err != nil {
+		return err
+	}
+	if err := f.copy(ctx); err != nil {
 		return err
 	}
 	rec := exec.Execution()
 	if err := c.api.failure(rec); err != nil {
-		return errors.Join(err, f.events.event("error", c.api.shape(c.api.explain(err))))
+		return errors.Join(err, f.event("error", c.api.shape(c.api.explain(err))))
 	}
-	return f.events.event("exit", rec)
+	return f.event("exit", rec)
 }
 
 // limitWhenOver bounds the sending of what is left once exec is over, also while a
@@ -79,10 +116,11 @@ type follower struct {
 	events *eventWriter
 	output sandbox.Stream
 	texts  [2]text.Decoder // by source
+	pos    sandbox.Offsets // of the first bytes that no event has told
 }
 
 // copy sends all of the output, with pings. An error means that an event could not
-// be sent.
+// be sent, or that ctx has ended.
 func (f *follower) copy(ctx context.Context) error {
 	for {
 		over, err := f.copyFor(ctx, pingInterval)
@@ -91,6 +129,8 @@ func (f *follower) copy(ctx context.Context) error {
 			return err
 		case over:
 			return f.flush()
+		case ctx.Err() != nil:
+			return ctx.Err()
 		}
 		if err := f.events.ping(); err != nil {
 			return err
@@ -109,20 +149,45 @@ func (f *follower) copyFor(ctx context.Context, d time.Duration) (over bool, err
 			return err != ctx.Err(), nil
 		}
 		if chunk.Gap > 0 {
-			if err := f.send(chunk.Source, f.texts[chunk.Source].Flush()); err != nil {
-				return false, err
-			}
+			err = f.gap(chunk)
+		} else {
+			err = f.chunk(chunk)
 		}
-		if err := f.send(chunk.Source, f.texts[chunk.Source].Decode(chunk.Data)); err != nil {
+		if err != nil {
 			return false, err
 		}
 	}
 }
 
+// chunk sends the whole characters that there are with a chunk.
+func (f *follower) chunk(c sandbox.Chunk) error {
+	decoder := &f.texts[c.Source]
+	data := decoder.Decode(c.Data)
+	*f.at(c.Source) = c.Offset + int64(len(c.Data)-decoder.Held())
+	return f.send(c.Source, data)
+}
+
+// gap tells that bytes are missing. What was held back before them will not be
+// completed.
+func (f *follower) gap(c sandbox.Chunk) error {
+	*f.at(c.Source) = c.Offset - c.Gap
+	if err := f.send(c.Source, f.texts[c.Source].Flush()); err != nil {
+		return err
+	}
+	*f.at(c.Source) = c.Offset
+	return f.event("gap", struct {
+		Stream string `json:"stream"`
+		Bytes  int64  `json:"bytes"`
+		Offset int64  `json:"offset"` // where the stream goes on
+	}{c.Source.String(), c.Gap, c.Offset})
+}
+
 // flush sends what the decoders hold back.
 func (f *follower) flush() error {
 	for _, s := range []sandbox.Source{sandbox.Stdout, sandbox.Stderr} {
-		if err := f.send(s, f.texts[s].Flush()); err != nil {
+		decoder := &f.texts[s]
+		*f.at(s) += int64(decoder.Held())
+		if err := f.send(s, decoder.Flush()); err != nil {
 			return err
 		}
 	}
@@ -133,7 +198,19 @@ func (f *follower) send(s sandbox.Source, data string) error {
 	if data == "" {
 		return nil
 	}
-	return f.events.event(s.String(), struct {
+	return f.event(s.String(), struct {
 		Data string `json:"data"`
 	}{data})
+}
+
+// event sends one event, whose id is where a reader that has seen it goes on.
+func (f *follower) event(name string, data any) error {
+	return f.events.event(name, formatOffsets(f.pos), data)
+}
+
+func (f *follower) at(s sandbox.Source) *int64 {
+	if s == sandbox.Stderr {
+		return &f.pos.Stderr
+	}
+	return &f.pos.Stdout
 }

@@ -38,6 +38,8 @@ func newSandboxes(s *service) *api {
 			"Command.Shell": "command",
 			"Command.Dir":   "cwd",
 			"Command.Env":   "env",
+			"Offsets":       "offset",
+			"Signal":        "signal",
 		},
 		route:  routeSandboxes,
 		status: func(s statuses) int { return s.sandboxes },
@@ -57,10 +59,28 @@ func routeSandboxes(path []string) (methods, error) {
 	case len(path) == 2 && path[1] == "executions":
 		return methods{http.MethodGet: listExecutions}, nil
 	case len(path) == 3 && path[1] == "executions":
-		return methods{http.MethodGet: getExecution}, nil
+		return methods{http.MethodGet: getExecution, http.MethodDelete: cancelExecution}, nil
+	case len(path) == 4 && path[1] == "executions":
+		return routeExecution(path[3])
 	}
-	return nil, &Error{Status: http.StatusNotFound, Message: "there is no such route"}
+	return nil, errNoRoute
 }
+
+// routeExecution returns the endpoints of what is below one execution.
+func routeExecution(name string) (methods, error) {
+	switch name {
+	case "stream":
+		return methods{http.MethodGet: attach}, nil
+	case "stdin":
+		return methods{http.MethodPost: writeStdin}, nil
+	case "signal":
+		return methods{http.MethodPost: signalExecution}, nil
+	}
+	return nil, errNoRoute
+}
+
+// errNoRoute is the answer to a path that the API does not have.
+var errNoRoute = &Error{Status: http.StatusNotFound, Message: "there is no such route"}
 
 func sandboxError(e *Error) any {
 	type body struct {
@@ -176,11 +196,19 @@ func intoSize(dst *string) field {
 
 // listSandboxes is GET /v1/sandboxes.
 func listSandboxes(c *call) error {
+	p, err := c.page()
+	if err != nil {
+		return err
+	}
+	boxes, more, err := cut(p, c.api.manager.List(c.principal.Owner, c.api.name))
+	if err != nil {
+		return err
+	}
 	data := []sandboxObject{}
-	for _, sb := range c.api.manager.List(c.principal.Owner, c.api.name) {
+	for _, sb := range boxes {
 		data = append(data, describe(sb))
 	}
-	c.reply(http.StatusOK, list[sandboxObject]{Object: "list", Data: data})
+	c.reply(http.StatusOK, list[sandboxObject]{Object: "list", Data: data, HasMore: more})
 	return nil
 }
 

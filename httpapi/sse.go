@@ -39,9 +39,9 @@ func flushes(w http.ResponseWriter) bool {
 }
 
 // event sends one event. JSON has no raw newline, so one data line holds it.
-func (e *eventWriter) event(name string, data any) error {
+func (e *eventWriter) event(name, id string, data any) error {
 	e.buf.Reset()
-	e.buf.WriteString("event: " + name + "\ndata: ")
+	e.buf.WriteString("event: " + name + "\nid: " + id + "\ndata: ")
 	if err := encoder(&e.buf).Encode(data); err != nil {
 		return err
 	}

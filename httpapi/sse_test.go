@@ -21,10 +21,13 @@ type event struct{ name, data string }
 
 // An eventReader reads an event stream by the letter of the WHATWG HTML standard,
 // section 9.2.6, and notes the comments too.
-type eventReader struct{ r *bufio.Reader }
+type eventReader struct {
+	r  *bufio.Reader
+	id string // the last event's
+}
 
 func newEventReader(r io.Reader) *eventReader {
-	return &eventReader{bufio.NewReader(r)}
+	return &eventReader{r: bufio.NewReader(r)}
 }
 
 // line returns the next line without its end, which is CRLF, LF or CR.
@@ -72,6 +75,8 @@ func (e *eventReader) next() (event, error) {
 			return event{":", value}, nil
 		case field == "event":
 			name = value
+		case field == "id":
+			e.id = value
 		case field == "data":
 			data = append(data, value)
 		default:

@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// writeStdin is POST /v1/sandboxes/{id}/executions/{exec_id}/stdin.
+func writeStdin(c *call) error {
+	exec, err := c.exec()
+	if err != nil {
+		return err
+	}
+	n, closed, err := c.feed(exec)
+	if err != nil {
+		return err
+	}
+	c.reply(http.StatusOK, struct {
+		Bytes  int64 `json:"bytes_written"`
+		Closed bool  `json:"closed"`
+	}{n, closed})
+	return nil
+}
+
+// feed streams the request's body to the input of exec, as it comes and no faster
+// than the command takes it, and closes the input after it if close=true asks for
+// that.
+func (c *call) feed(exec sandbox.Exec) (n int64, closed bool, err error) {
+	q := c.query()
+	closed = q.flag("close")
+	if q.err != nil {
+		return 0, false, q.err
+	}
+	// Whether anything can be written is known before a byte of the body is read.
+	if _, err := exec.WriteStdin(c.r.Context(), nil); err != nil {
+		return 0, false, notWritable(err)
+	}
+	c.lift()
+	defer c.limit()
+	// A body may take as long as the command that reads it.
+	_ = c.rc.SetReadDeadline(time.Time{})
+	if n, err = io.Copy(stdinWriter{c, exec}, bodyReader{c.r.Body}); err != nil {
+		return n, false, err
+	}
+	if closed {
+		err = exec.CloseStdin()
+	}
+	return n, closed, notWritable(err)
+}
+
+// A stdinWriter writes to the input of exec for as long as the client of c stays.
+type stdinWriter struct {
+	c    *call
+	exec sandbox.Exec
+}
+
+func (w stdinWriter) Write(p []byte) (int, error) {
+	n, err := w.exec.WriteStdin(w.c.r.Context(), p)
+	return n, notWritable(err)
+}
+
+// bodyReader is a request's body whose errors are the client's.
+type bodyReader struct{ body io.Reader }
+
+func (r bodyReader) Read(p []byte) (int, error) {
+	n, err := r.body.Read(p)
+	if err != nil && err != io.EOF {
+		err = invalid("body", "could not be read")
+	}
+	return n, err
+}
+
+// notWritable words the error of an input that is not open. The input that a command
+// was started without is not the fault of the body that is written to it.
+func notWritable(err error) error {
+	var input *sandbox.InvalidError
+	switch {
+	case errors.As(err, &input):
+		return &Error{Status: http.StatusConflict, Message: "the command's input is not open: start it with open_stdin", err: err}
+	case errors.Is(err, io.ErrClosedPipe):
+		return &Error{Status: http.StatusConflict, Message: "the command's input was closed", err: err}
+	}
+	return over(err)
+}
+
+// over words the error of an execution that has ended.
+func over(err error) error {
+	if errors.Is(err, os.ErrProcessDone) {
+		return &Error{Status: http.StatusConflict, Message: "the execution is over", err: err}
+	}
+	return err
+}
+
+// signalExecution is POST /v1/sandboxes/{id}/executions/{exec_id}/signal.
+func signalExecution(c *call) error {
+	var signal sandbox.Signal
+	if err := c.decode(map[string]field{"signal": intoSignal(&signal)}); err != nil {
+		return err
+	}
+	if signal == 0 {
+		return missing("signal")
+	}
+	exec, err := c.exec()
+	if err != nil {
+		return err
+	}
+	if err := exec.Signal(signal); err != nil {
+		return over(err)
+	}
+	c.reply(http.StatusOK, exec.Execution())
+	return nil
+}
+
+// maxSignal is the last of Linux's signals.
+const maxSignal = 64
+
+// intoSignal decodes a signal: its name, as in "SIGINT", or its number.
+func intoSignal(dst *sandbox.Signal) field {
+	return func(value json.RawMessage) string {
+		if kind(value) == "number" {
+			return intoInteger((*int)(dst), 1, maxSignal)(value)
+		}
+		var name string
+		if problem := intoString(&name)(value); problem != "" {
+			return problem
+		}
+		for s := sandbox.Signal(1); s.Valid(); s++ {
+			if s.String() == name {
+				*dst = s
+				return ""
+			}
+		}
+		return fmt.Sprintf("%q is no signal: name one, as in %q, or give its number, 1 to %d", name, backend.SIGINT, maxSignal)
+	}
+}
