@@ -62,6 +62,7 @@ type call struct {
 	path      []string // after the API's prefix, unescaped
 	principal Principal
 	execution string // the id of what it ran, or empty
+	abort     bool   // the answer was cut off
 }
 
 // ServeHTTP answers one request.
@@ -73,6 +74,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuse(a.explain(err))
 	}
 	c.log(start, err)
+	if c.abort {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 func (c *call) serve() error {
@@ -127,6 +131,12 @@ func (c *call) decode(known map[string]field) error {
 // its time: it would cut the answer. A ResponseWriter without deadlines says ErrNotSupported,
 // which is as good.
 func (c *call) lift() { _ = c.rc.SetWriteDeadline(time.Time{}) }
+
+// liftAll lifts the server's read deadline too, for a body that may take its time.
+func (c *call) liftAll() {
+	c.lift()
+	_ = c.rc.SetReadDeadline(time.Time{})
+}
 
 // limit bounds the sending of what is left of the answer.
 func (c *call) limit() { _ = c.rc.SetWriteDeadline(time.Now().Add(sendTime)) }

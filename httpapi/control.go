@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"time"
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
@@ -43,10 +42,8 @@ func (c *call) feed(exec sandbox.Exec) (n int64, closed bool, err error) {
 	if _, err := exec.WriteStdin(c.r.Context(), nil); err != nil {
 		return 0, false, notWritable(err)
 	}
-	c.lift()
+	c.liftAll()
 	defer c.limit()
-	// A body may take as long as the command that reads it.
-	_ = c.rc.SetReadDeadline(time.Time{})
 	if n, err = io.Copy(stdinWriter{c, exec}, bodyReader{c.r.Body}); err != nil {
 		return n, false, err
 	}

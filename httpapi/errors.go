@@ -71,6 +71,12 @@ func (e *Error) code() string {
 		return "rate_limited"
 	case http.StatusServiceUnavailable:
 		return "unavailable"
+	case http.StatusNotImplemented:
+		return "not_implemented"
+	case http.StatusBadGateway:
+		return "bad_gateway"
+	case http.StatusInsufficientStorage:
+		return "no_space"
 	}
 	if e.Status < http.StatusInternalServerError {
 		return "invalid_request"

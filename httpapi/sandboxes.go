@@ -40,6 +40,7 @@ func newSandboxes(s *service) *api {
 			"Command.Env":   "env",
 			"Offsets":       "offset",
 			"Signal":        "signal",
+			"name":          "path",
 		},
 		route:  routeSandboxes,
 		status: func(s statuses) int { return s.sandboxes },
@@ -60,6 +61,8 @@ func routeSandboxes(path []string) (methods, error) {
 		return methods{http.MethodGet: listExecutions}, nil
 	case len(path) == 3 && path[1] == "executions":
 		return methods{http.MethodGet: getExecution, http.MethodDelete: cancelExecution}, nil
+	case len(path) >= 2 && path[1] == "files":
+		return routeFiles(path[2:])
 	case len(path) == 4 && path[1] == "executions":
 		return routeExecution(path[3])
 	}

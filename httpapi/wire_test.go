@@ -32,13 +32,16 @@ func TestWire(t *testing.T) {
 			if resp.StatusCode != tt.code {
 				t.Errorf("code = %d, want %d; body: %s", resp.StatusCode, tt.code, body)
 			}
-			if got := resp.Header.Get("Content-Type"); got != "application/json" {
+			if got := resp.Header.Get("Content-Type"); got != "application/json" && tt.wantHeader["Content-Type"] == "" {
 				t.Errorf("Content-Type = %q", got)
 			}
 			for name, want := range tt.wantHeader {
 				if got := resp.Header.Get(name); got != want {
 					t.Errorf("%s = %q, want %q", name, got, want)
 				}
+			}
+			if tt.wantBody != "" && body != tt.wantBody {
+				t.Errorf("body = %q, want %q", body, tt.wantBody)
 			}
 			if tt.want != "" {
 				diffJSON(t, paths.Replace(tt.want), body)
@@ -57,7 +60,8 @@ type wireTest struct {
 	header             map[string]string // replaces the key of owner a
 	code               int
 	wantHeader         map[string]string
-	want               string
+	want               string   // JSON
+	wantBody           string   // any other
 	starts             []string // by a request that is answered with an error
 }
 
@@ -68,6 +72,7 @@ const (
 	exec      = "/v1/sandboxes/{id}/exec"
 
 	execution0 = "/v1/sandboxes/{id}/executions/{exec}"
+	files      = "/v1/sandboxes/{id}/files"
 )
 
 func wire() []wireTest {
@@ -77,6 +82,7 @@ func wire() []wireTest {
 	noRetry := map[string]string{"X-Should-Retry": "false"}
 	maybeRetry := map[string]string{"X-Should-Retry": ""}
 	long := `"` + strings.Repeat("x", 1<<20+1) + `"`
+	archive := tarOf(map[string]string{"a/b": "content"})
 	large := `{"x":"` + strings.Repeat("x", 9<<20) + `"}`
 	roomWant := func(stdout, stderr string, code string, success string) string {
 		return `{"result":{"stdout":"` + stdout + `","stderr":"` + stderr + `","success":` + success + `,"exitCode":` + code + `,"command":"*","duration":"*","timestamp":"*"},"sandboxName":"sandbox-r1"}`
@@ -325,6 +331,70 @@ func wire() []wireTest {
 		{name: "sandbox-unknown-route", method: "POST", path: "/v1/sandboxes/{id}/run", body: `{"command":"true"}`, code: 404, want: sbError("there is no such route", "not_found")},
 		{name: "sandbox-trailing-slash", method: "GET", path: "/v1/sandboxes/", code: 404, want: sbError("there is no such route", "not_found")},
 
+		// files of sandboxes
+		{name: "file-read", method: "GET", path: files + "?path=dir/text", code: 200, want: `{"object":"file","path":"dir/text","content":"héllo","encoding":"utf-8","size_bytes":6}`},
+		{name: "file-read-absolute", method: "GET", path: files + "?path=/workspace/dir/text", code: 200, want: `{"object":"file","path":"/workspace/dir/text","content":"héllo","encoding":"utf-8","size_bytes":6}`},
+		{name: "file-read-part", method: "GET", path: files + "?path=dir/text&offset=3&limit=2", code: 200, want: `{"object":"file","path":"dir/text","content":"ll","encoding":"utf-8","size_bytes":2}`},
+		{name: "file-read-nothing", method: "GET", path: files + "?path=dir/text&limit=0", code: 200, want: `{"object":"file","path":"dir/text","content":"","encoding":"utf-8","size_bytes":0}`},
+		{name: "file-read-past-the-end", method: "GET", path: files + "?path=dir/text&offset=99", code: 200, want: `{"object":"file","path":"dir/text","content":"","encoding":"utf-8","size_bytes":0}`},
+		{name: "file-read-half-a-character", method: "GET", path: files + "?path=dir/text&limit=2", code: 200, want: `{"object":"file","path":"dir/text","content":"h�","encoding":"utf-8","size_bytes":2,"lossy":true}`},
+		{name: "file-read-binary", method: "GET", path: files + "?path=dir/below/binary", code: 200, want: `{"object":"file","path":"dir/below/binary","content":"a�\u0000","encoding":"utf-8","size_bytes":3,"lossy":true}`},
+		{name: "file-read-base64", method: "GET", path: files + "?path=dir/below/binary&encoding=base64", code: 200, want: `{"object":"file","path":"dir/below/binary","content":"Yf8A","encoding":"base64","size_bytes":3}`},
+		{name: "file-read-raw", method: "GET", path: files + "?path=dir/below/binary&raw=true", code: 200, wantHeader: map[string]string{"Content-Type": "application/octet-stream", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox", "Content-Disposition": "attachment"}, wantBody: "a\xff\x00"},
+		{name: "file-read-missing", method: "GET", path: files + "?path=none", code: 404, want: sbError("none: file does not exist", "not_found")},
+		{name: "file-read-raw-missing", method: "GET", path: files + "?path=none&raw=true", code: 404, want: sbError("none: file does not exist", "not_found")},
+		{name: "file-read-directory", method: "GET", path: files + "?path=dir", code: 400, want: sbError("dir: is a directory", "invalid_request")},
+		{name: "file-read-below-a-file", method: "GET", path: files + "?path=dir/text/x", code: 400, want: sbError("dir/text/x: not a directory", "invalid_request")},
+		{name: "file-read-outside", method: "GET", path: files + "?path=../../../etc/passwd", code: 403, want: sbError("../../../etc/passwd: leads out of the sandbox", "forbidden")},
+		{name: "file-read-no-path", method: "GET", path: files, code: 400, want: sbError("path: is missing*", "invalid_request")},
+		{name: "file-read-empty-path", method: "GET", path: files + "?path=", code: 400},
+		{name: "file-read-nul", method: "GET", path: files + "?path=a%00b", code: 400, want: sbError("path: contains a NUL byte*", "invalid_request")},
+		{name: "file-read-long-name", method: "GET", path: files + "?path=" + strings.Repeat("x", 300), code: 400, want: sbError("path: must not have a part longer than 255 bytes", "invalid_request")},
+		{name: "file-read-long-path", method: "GET", path: files + "?path=" + strings.Repeat("x/", 3000), code: 400, want: sbError("path: must not be longer than 4096 bytes", "invalid_request")},
+		{name: "file-read-not-utf8-name", method: "GET", path: files + "?path=%ff", code: 404, want: sbError("�: file does not exist", "not_found")},
+		{name: "file-read-negative-offset", method: "GET", path: files + "?path=dir/text&offset=-1", code: 400},
+		{name: "file-read-bad-encoding", method: "GET", path: files + "?path=dir/text&encoding=latin1", code: 400, want: sbError("encoding: must be one of utf-8, base64", "invalid_request")},
+		{name: "file-read-of-another-owner", method: "GET", path: files + "?path=dir/text", header: keyB, code: 404, want: sbError("No sandbox with that id", "not_found")},
+		{name: "file-read-gone", method: "GET", path: "/v1/sandboxes/{gone}/files?path=x", code: 409, want: sbError("*", "conflict")},
+		{name: "file-read-no-key", method: "GET", path: files + "?path=dir/text", header: none, code: 401},
+		{name: "file-list", method: "GET", path: files + "?path=dir&list=true&recursive=false", code: 200, want: `{"object":"list","path":"dir","entries":[{"name":"below","type":"dir","size_bytes":"*","mode":"0755","modified_at":"*"},{"name":"text","type":"file","size_bytes":6,"mode":"0750","modified_at":"*"}],"has_more":false}`},
+		{name: "file-list-recursive", method: "GET", path: files + "?path=dir&list=true&recursive=true", code: 200, want: `{"object":"list","path":"dir","entries":[{"name":"below","*":0},{"name":"below/binary","type":"file","size_bytes":3,"*":0},{"name":"text","*":0}],"has_more":false}`},
+		{name: "file-list-file", method: "GET", path: files + "?path=dir/text&list=true", code: 400, want: sbError("dir/text: not a directory", "invalid_request")},
+		{name: "file-list-missing", method: "GET", path: files + "?path=none&list=true", code: 404},
+		{name: "file-stat", method: "GET", path: files + "?path=dir/text&stat=true", code: 200, want: `{"name":"dir/text","type":"file","size_bytes":6,"mode":"0750","modified_at":"*"}`},
+		{name: "file-stat-missing", method: "GET", path: files + "?path=none&stat=true", code: 404},
+		{name: "file-write", method: "PUT", path: files, body: `{"path":"new/deep/file","content":"héllo"}`, code: 200, want: `{"object":"file","path":"new/deep/file","size_bytes":6}`},
+		{name: "file-write-base64", method: "PUT", path: files, body: `{"path":"b","content":"Yf8A","encoding":"base64","mode":"0700"}`, code: 200, want: `{"object":"file","path":"b","size_bytes":3}`},
+		{name: "file-write-raw", method: "PUT", path: files + "?path=raw/file&mode=600", body: "a\xff\x00", code: 200, want: `{"object":"file","path":"raw/file","size_bytes":3}`},
+		{name: "file-write-bad-base64", method: "PUT", path: files, body: `{"path":"b","content":"?","encoding":"base64"}`, code: 400, want: sbError("content: is not base64", "invalid_request")},
+		{name: "file-write-bad-encoding", method: "PUT", path: files, body: `{"path":"b","content":"","encoding":"x"}`, code: 400},
+		{name: "file-write-bad-mode", method: "PUT", path: files, body: `{"path":"b","content":"","mode":"4755"}`, code: 400, want: sbError("mode: must be permissions in octal, as in 0644", "invalid_request")},
+		{name: "file-write-no-path", method: "PUT", path: files, body: `{"content":"x"}`, code: 400, want: sbError("path: Invalid input: expected string, received undefined", "invalid_request")},
+		{name: "file-write-no-content", method: "PUT", path: files, body: `{"path":"x"}`, code: 400},
+		{name: "file-write-null-content", method: "PUT", path: files, body: `{"path":"x","content":null}`, code: 400},
+		{name: "file-write-directory", method: "PUT", path: files, body: `{"path":"dir","content":"x"}`, code: 400, want: sbError("dir: is a directory", "invalid_request")},
+		{name: "file-write-below-a-file", method: "PUT", path: files, body: `{"path":"dir/text/x","content":"x"}`, code: 400},
+		{name: "file-write-outside", method: "PUT", path: files, body: `{"path":"../../../x","content":"x"}`, code: 403},
+		{name: "file-write-nul", method: "PUT", path: files, body: `{"path":"a\u0000","content":"x"}`, code: 400},
+		{name: "file-write-of-another-owner", method: "PUT", path: files, header: keyB, body: `{"path":"x","content":"x"}`, code: 404},
+		{name: "file-delete", method: "DELETE", path: files + "?path=dir/text", code: 200, want: `{"success":true,"path":"dir/text"}`},
+		{name: "file-delete-recursive", method: "DELETE", path: files + "?path=dir&recursive=true", code: 200},
+		{name: "file-delete-full-directory", method: "DELETE", path: files + "?path=dir", code: 409, want: sbError("dir: directory not empty", "conflict")},
+		{name: "file-delete-missing", method: "DELETE", path: files + "?path=none", code: 404},
+		{name: "file-mkdir", method: "POST", path: files + "/mkdir", body: `{"path":"x/y"}`, code: 200, want: `{"success":true,"path":"x/y"}`},
+		{name: "file-mkdir-exists", method: "POST", path: files + "/mkdir", body: `{"path":"dir"}`, code: 200},
+		{name: "file-mkdir-over-a-file", method: "POST", path: files + "/mkdir", body: `{"path":"dir/text"}`, code: 400},
+		{name: "file-mkdir-no-path", method: "POST", path: files + "/mkdir", body: `{}`, code: 400},
+		{name: "file-rename", method: "POST", path: files + "/rename", body: `{"from":"dir/text","to":"moved"}`, code: 200, want: `{"success":true,"path":"moved"}`},
+		{name: "file-rename-missing", method: "POST", path: files + "/rename", body: `{"from":"none","to":"moved"}`, code: 404},
+		{name: "file-rename-nowhere", method: "POST", path: files + "/rename", body: `{"from":"dir/text"}`, code: 400, want: sbError("to: *", "invalid_request")},
+		{name: "file-archive", method: "GET", path: files + "/archive?path=dir", code: 200, wantHeader: map[string]string{"Content-Type": "application/x-tar"}},
+		{name: "file-archive-missing", method: "GET", path: files + "/archive?path=none", code: 404},
+		{name: "file-archive-in", method: "PUT", path: files + "/archive?path=into", body: archive, code: 200, want: `{"success":true,"path":"into"}`},
+		{name: "file-archive-in-malformed", method: "PUT", path: files + "/archive", body: strings.Repeat("x", 600), code: 400},
+		{name: "file-unknown-route", method: "GET", path: files + "/chmod", code: 404, want: sbError("there is no such route", "not_found")},
+		{name: "file-post", method: "POST", path: files, code: 405, wantHeader: map[string]string{"Allow": "DELETE, GET, PUT"}},
+
 		// agents
 		{name: "agent-runs", method: "POST", path: agent, body: `{"command":"echo hi"}`, code: 200, wantHeader: maybeRetry, want: agentWant("0", "hi\\n", "", "3", "0")},
 		{name: "agent-as-the-client-sends-it", method: "POST", path: agent, body: `{"command":"pwd","maxBuffer":0,"timeout":30,"workdir":"/home/user","more":{}}`, code: 200, want: agentWant("0", "/home/user\\n", "", "11", "0")},
@@ -390,6 +460,13 @@ func (w *world) populate(t *testing.T) *strings.Replacer {
 	exec := run(id, "echo hi")
 	time.Sleep(time.Second) // so that the order of the two is certain
 	run(id, "exit 3")
+	if err := errors.Join(
+		id.Files().Mkdir(t.Context(), "dir/below", 0o755),
+		id.Files().Write(t.Context(), "dir/text", strings.NewReader("héllo"), 0o750),
+		id.Files().Write(t.Context(), "dir/below/binary", strings.NewReader("a\xff\x00"), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
 	run(gone, "true")
 	w.backend.Lose(gone.ID())
 	<-gone.Gone()

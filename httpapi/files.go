@@ -1,0 +1,433 @@
+package httpapi
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/internal/text"
+)
+
+const (
+	// maxContent is how much of a file one JSON answer holds.
+	maxContent = 16 << 20
+
+	// maxEntries is how many entries one listing holds.
+	maxEntries = 10_000
+
+	fileMode = 0o644 // of a file that is made without a mode
+	dirMode  = 0o755 // of a directory that is made without one
+)
+
+// The ways to tell content in JSON.
+const (
+	asText   = "utf-8"
+	asBase64 = "base64"
+)
+
+// routeFiles returns the endpoints of a sandbox's files, by the path after "files".
+func routeFiles(path []string) (methods, error) {
+	if len(path) == 0 {
+		return methods{http.MethodGet: getFile, http.MethodPut: putFile, http.MethodDelete: deleteFile}, nil
+	}
+	if len(path) == 1 {
+		switch path[0] {
+		case "archive":
+			return methods{http.MethodGet: getArchive, http.MethodPut: putArchive}, nil
+		case "mkdir":
+			return methods{http.MethodPost: makeDirectory}, nil
+		case "rename":
+			return methods{http.MethodPost: renameFile}, nil
+		}
+	}
+	return nil, errNoRoute
+}
+
+// files returns the files of the sandbox that the path names.
+func (c *call) files() (sandbox.Files, error) {
+	sb, err := c.sandbox()
+	if err != nil {
+		return nil, err
+	}
+	return sb.Files(), nil
+}
+
+// getFile is GET /v1/sandboxes/{id}/files: a file's content, a directory's list, or
+// with stat=true what there is to know about either.
+func getFile(c *call) error {
+	q := c.query()
+	name := q.required("path")
+	if q.err == nil {
+		q.err = checkPath("path", name)
+	}
+	var (
+		list, stat, raw = q.flag("list"), q.flag("stat"), q.flag("raw")
+		recursive       = q.flag("recursive")
+		encoding        = q.choice("encoding", asText, asBase64)
+		offset          = q.integer("offset", 0, 0, math.MaxInt64)
+		limit           = q.integer("limit", -1, 0, math.MaxInt64)
+	)
+	if q.err != nil {
+		return q.err
+	}
+	files, err := c.files()
+	if err != nil {
+		return err
+	}
+	c.lift()
+	defer c.limit()
+	switch {
+	case list:
+		return c.list(files, name, recursive)
+	case stat:
+		return c.stat(files, name)
+	case raw:
+		return c.download(files, name, offset, limit)
+	}
+	content, err := c.content(files, name, offset, limit)
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Object   string `json:"object"`
+		Path     string `json:"path"`
+		Content  string `json:"content"`
+		Encoding string `json:"encoding"`
+		Size     int    `json:"size_bytes"`
+		Lossy    bool   `json:"lossy,omitempty"`
+	}{Object: "file", Path: text.String([]byte(name)), Encoding: encoding, Size: len(content)}
+	if encoding == asBase64 {
+		answer.Content = base64.StdEncoding.EncodeToString(content)
+	} else {
+		answer.Content, answer.Lossy = text.String(content), !utf8.Valid(content)
+	}
+	c.reply(http.StatusOK, answer)
+	return nil
+}
+
+// content reads a part of a file that fits into one JSON answer. A negative limit is
+// no bound.
+func (c *call) content(files sandbox.Files, name string, offset, limit int64) ([]byte, error) {
+	if limit < 0 || limit > maxContent {
+		limit = maxContent + 1
+	}
+	r, err := files.Read(c.r.Context(), name, offset, limit)
+	if err != nil {
+		return nil, fileError(err)
+	}
+	defer r.Close()
+	content, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fileError(err)
+	}
+	if len(content) > maxContent {
+		return nil, &Error{
+			Status:  http.StatusRequestEntityTooLarge,
+			Message: fmt.Sprintf("the file has more than the %d bytes that fit into one answer: read it in parts, by offset and limit", maxContent),
+		}
+	}
+	return content, nil
+}
+
+// download answers with the bytes of a part of a file. A browser must not take them
+// for a page of the service's.
+func (c *call) download(files sandbox.Files, name string, offset, limit int64) error {
+	r, err := files.Read(c.r.Context(), name, offset, limit)
+	if err != nil {
+		return fileError(err)
+	}
+	defer r.Close()
+	return c.send("application/octet-stream", r)
+}
+
+// send answers with bytes. When they end early, so does the connection: the client
+// would take what it has for the whole.
+func (c *call) send(contentType string, r io.Reader) error {
+	h := c.w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Disposition", "attachment")
+	h.Set("Content-Security-Policy", "sandbox")
+	h.Set("X-Content-Type-Options", "nosniff")
+	c.w.WriteHeader(http.StatusOK)
+	_, err := io.Copy(c.w, r)
+	c.abort = err != nil
+	return err
+}
+
+// An entry is what there is to know about a file.
+type entry struct {
+	Name       string    `json:"name"`
+	NameBase64 string    `json:"name_base64,omitempty"` // where Name is not exact
+	Type       string    `json:"type"`
+	Size       int64     `json:"size_bytes"`
+	Mode       string    `json:"mode"`
+	ModifiedAt time.Time `json:"modified_at"`
+	Target     string    `json:"target,omitempty"`
+}
+
+func describeFile(info sandbox.FileInfo) entry {
+	e := entry{
+		Name:       text.String([]byte(info.Path)),
+		Type:       fileType(info.Mode),
+		Size:       info.Size,
+		Mode:       fmt.Sprintf("%04o", info.Mode.Perm()),
+		ModifiedAt: info.ModTime.UTC(),
+		Target:     text.String([]byte(info.Target)),
+	}
+	if !utf8.ValidString(info.Path) {
+		e.NameBase64 = base64.StdEncoding.EncodeToString([]byte(info.Path))
+	}
+	return e
+}
+
+func fileType(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "dir"
+	case mode.IsRegular():
+		return "file"
+	case mode&fs.ModeSymlink != 0:
+		return "symlink"
+	}
+	return "special"
+}
+
+// list answers with a directory's entries. Their names are relative to it.
+func (c *call) list(files sandbox.Files, name string, recursive bool) error {
+	answer := struct {
+		Object  string  `json:"object"`
+		Path    string  `json:"path"`
+		Entries []entry `json:"entries"`
+		HasMore bool    `json:"has_more"`
+	}{Object: "list", Path: text.String([]byte(name)), Entries: []entry{}}
+	for info, err := range files.List(c.r.Context(), name, recursive) {
+		if err != nil {
+			return fileError(err)
+		}
+		if len(answer.Entries) == maxEntries {
+			answer.HasMore = true
+			break
+		}
+		answer.Entries = append(answer.Entries, describeFile(info))
+	}
+	c.reply(http.StatusOK, answer)
+	return nil
+}
+
+func (c *call) stat(files sandbox.Files, name string) error {
+	info, err := files.Stat(c.r.Context(), name)
+	if err != nil {
+		return fileError(err)
+	}
+	c.reply(http.StatusOK, describeFile(info))
+	return nil
+}
+
+// putFile is PUT /v1/sandboxes/{id}/files. With a path in the URL the body is the
+// content itself, of any size; else it is a JSON object.
+func putFile(c *call) error {
+	q := c.query()
+	name, modeText := q.text("path"), q.text("mode")
+	if q.err != nil {
+		return q.err
+	}
+	var content io.Reader = bodyReader{c.r.Body}
+	if _, raw := q.values["path"]; !raw {
+		var err error
+		if name, modeText, content, err = c.fileInBody(); err != nil {
+			return err
+		}
+	}
+	mode, err := parseMode(modeText)
+	if err != nil {
+		return err
+	}
+	if err := checkPath("path", name); err != nil {
+		return err
+	}
+	files, err := c.files()
+	if err != nil {
+		return err
+	}
+	c.liftAll()
+	defer c.limit()
+	counted := &counter{Reader: content}
+	if err := c.write(files, name, counted, mode); err != nil {
+		return err
+	}
+	c.reply(http.StatusOK, struct {
+		Object string `json:"object"`
+		Path   string `json:"path"`
+		Size   int64  `json:"size_bytes"`
+	}{"file", text.String([]byte(name)), counted.n})
+	return nil
+}
+
+// fileInBody reads the JSON object that describes a file to be written.
+func (c *call) fileInBody() (name, mode string, content io.Reader, err error) {
+	var (
+		body     *string
+		encoding = asText
+	)
+	err = c.decode(map[string]field{
+		"path":     intoString(&name),
+		"content":  into(&body, "string"),
+		"mode":     intoString(&mode),
+		"encoding": intoString(&encoding),
+	})
+	switch {
+	case err != nil:
+	case name == "":
+		err = missing("path")
+	case body == nil:
+		err = missing("content")
+	case encoding == asText:
+		content = strings.NewReader(*body)
+	case encoding == asBase64:
+		var decoded []byte
+		if decoded, err = base64.StdEncoding.DecodeString(*body); err != nil {
+			err = invalid("content", "is not base64")
+		}
+		content = strings.NewReader(string(decoded))
+	default:
+		err = invalid("encoding", "must be one of "+asText+", "+asBase64)
+	}
+	return name, mode, content, err
+}
+
+// noMode stands for a mode that the client left open.
+const noMode = fs.FileMode(math.MaxUint32)
+
+// parseMode reads permissions in octal, as in "0644".
+func parseMode(s string) (fs.FileMode, error) {
+	if s == "" {
+		return noMode, nil
+	}
+	n, err := strconv.ParseUint(s, 8, 32)
+	if err != nil || n > uint64(fs.ModePerm) {
+		return 0, invalid("mode", "must be permissions in octal, as in 0644")
+	}
+	return fs.FileMode(n), nil
+}
+
+// write writes a file, in a directory that is made when it is missing. A file that is
+// replaced keeps its mode, where the client names no other.
+func (c *call) write(files sandbox.Files, name string, content io.Reader, mode fs.FileMode) error {
+	ctx := c.r.Context()
+	info, err := files.Stat(ctx, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := files.Mkdir(ctx, path.Dir(name), dirMode); err != nil {
+			return fileError(err)
+		}
+		if mode == noMode {
+			mode = fileMode
+		}
+	case err != nil:
+		return fileError(err)
+	case mode == noMode:
+		mode = info.Mode.Perm()
+	}
+	return fileError(files.Write(ctx, name, content, mode))
+}
+
+// A counter counts what is read.
+type counter struct {
+	io.Reader
+	n int64
+}
+
+func (r *counter) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.n += int64(n)
+	return n, err
+}
+
+// deleteFile is DELETE /v1/sandboxes/{id}/files.
+func deleteFile(c *call) error {
+	q := c.query()
+	name, recursive := q.required("path"), q.flag("recursive")
+	if q.err == nil {
+		q.err = checkPath("path", name)
+	}
+	if q.err != nil {
+		return q.err
+	}
+	return c.change(name, func(files sandbox.Files) error { return files.Remove(c.r.Context(), name, recursive) })
+}
+
+// makeDirectory is POST /v1/sandboxes/{id}/files/mkdir.
+func makeDirectory(c *call) error {
+	var name, modeText string
+	if err := c.decode(map[string]field{"path": intoPath(&name), "mode": intoString(&modeText)}); err != nil {
+		return err
+	}
+	mode, err := parseMode(modeText)
+	switch {
+	case err != nil:
+		return err
+	case name == "":
+		return missing("path")
+	case mode == noMode:
+		mode = dirMode
+	}
+	return c.change(name, func(files sandbox.Files) error { return files.Mkdir(c.r.Context(), name, mode) })
+}
+
+// renameFile is POST /v1/sandboxes/{id}/files/rename.
+func renameFile(c *call) error {
+	var from, to string
+	if err := c.decode(map[string]field{"from": intoPath(&from), "to": intoPath(&to)}); err != nil {
+		return err
+	}
+	switch "" {
+	case from:
+		return missing("from")
+	case to:
+		return missing("to")
+	}
+	return c.change(to, func(files sandbox.Files) error { return files.Rename(c.r.Context(), from, to) })
+}
+
+// intoPath decodes the name of a file.
+func intoPath(dst *string) field {
+	return func(value json.RawMessage) string {
+		if problem := intoString(dst)(value); problem != "" {
+			return problem
+		}
+		var problem *Error
+		if errors.As(checkPath("", *dst), &problem) {
+			return problem.Message
+		}
+		return ""
+	}
+}
+
+// change does something to a file, and answers with its name.
+func (c *call) change(name string, do func(sandbox.Files) error) error {
+	files, err := c.files()
+	if err != nil {
+		return err
+	}
+	c.lift()
+	defer c.limit()
+	if err := do(files); err != nil {
+		return fileError(err)
+	}
+	c.reply(http.StatusOK, struct {
+		Success bool   `json:"success"`
+		Path    string `json:"path"`
+	}{true, text.String([]byte(name))})
+	return nil
+}

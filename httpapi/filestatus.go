@@ -1,0 +1,74 @@
+package httpapi
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// Bounds of names, which are Linux's own.
+const (
+	maxPath     = 4096
+	maxFileName = 255
+)
+
+// checkPath refuses a name of a file that no file can have. The core refuses an
+// empty one and a NUL.
+func checkPath(property, name string) error {
+	if len(name) > maxPath {
+		return invalid(property, fmt.Sprintf("must not be longer than %d bytes", maxPath))
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if len(part) > maxFileName {
+			return invalid(property, fmt.Sprintf("must not have a part longer than %d bytes", maxFileName))
+		}
+	}
+	return nil
+}
+
+// fileError returns what an error of a sandbox's files is answered with. It is the
+// one table from the causes that backend.Files promises to status codes, the same
+// in every API: what the name is wrong about is a 400, what the sandbox's user may
+// not do a 403.
+func fileError(err error) error {
+	for _, row := range []struct {
+		is     error
+		status int
+	}{
+		{fs.ErrNotExist, http.StatusNotFound},
+		{backend.ErrIsDirectory, http.StatusBadRequest},
+		{backend.ErrNotDirectory, http.StatusBadRequest},
+		{backend.ErrSpecialFile, http.StatusBadRequest},
+		{tar.ErrHeader, http.StatusBadRequest},
+		{io.ErrUnexpectedEOF, http.StatusBadRequest},
+		{fs.ErrPermission, http.StatusForbidden},
+		{backend.ErrOutside, http.StatusForbidden},
+		{backend.ErrNotEmpty, http.StatusConflict},
+		{fs.ErrExist, http.StatusConflict},
+		{backend.ErrNoSpace, http.StatusInsufficientStorage},
+		{errors.ErrUnsupported, http.StatusNotImplemented},
+	} {
+		if errors.Is(err, row.is) {
+			return &Error{Status: row.status, Message: fileMessage(err), err: err}
+		}
+	}
+	return err
+}
+
+// fileMessage returns an error without the sandbox that it happened in.
+func fileMessage(err error) string {
+	var p *fs.PathError
+	switch {
+	case errors.As(err, &p):
+		return p.Path + ": " + p.Err.Error()
+	case errors.Is(err, errors.ErrUnsupported):
+		return "this backend does not reach files"
+	}
+	return err.Error()
+}
