@@ -7,6 +7,10 @@ import (
 	"github.com/sandbox-go/sandbox"
 )
 
+// pipeful is more than readers may be behind, so that a command whose output is not
+// read leaves some of it in the pipe, and so little more that it is not held.
+const pipeful = 350 << 10
+
 // overCases are about when an execution is over.
 func overCases() []Case {
 	return []Case{{
@@ -31,16 +35,17 @@ func overCases() []Case {
 		Name: "exit-delivers-full-pipes",
 		Rule: "Under WaitExit exactly the bytes that are in the pipes when the command exits are delivered, to the record and to readers.",
 		run: func(s *subject) {
-			cmd := s.command(spawn(sleep(long)), lines(10_000), printErr("end"))
+			cmd := s.command(spawn(sleep(long)), printErr("begin"), zeros(pipeful), exit(3))
 			cmd.Wait = sandbox.WaitExit
-			want := numbered(10_000).all()
-			s.completed(s.runCommand(cmd), 0, want, "end")
-			_, stream := s.follow(cmd)
+			want := strings.Repeat("\x00", pipeful)
+			s.completed(s.runCommand(cmd), 3, want, "begin")
+			e, stream := s.follow(cmd)
 			defer stream.Close()
 			time.Sleep(restTime)
 			data, _ := s.readAll(stream)
 			s.same("stdout", data[0], want)
-			s.same("stderr", data[1], "end")
+			s.same("stderr", data[1], "begin")
+			s.completed(s.wait(e), 3, want, "begin")
 		},
 	}, {
 		Name: "timeout-covers-the-output",

@@ -55,8 +55,9 @@ func lines(n int) step {
 // zeros writes n zero bytes to stdout.
 func zeros(n int) step {
 	return step{fmt.Sprintf("head -c %d /dev/zero", n), func(m Machine) {
-		for chunk := make([]byte, 32<<10); n > 0; n -= len(chunk) {
-			chunk = chunk[:min(len(chunk), n)]
+		chunk := make([]byte, 32<<10)
+		for left := n; left > 0; left -= len(chunk) {
+			chunk = chunk[:min(len(chunk), left)]
 			m.Stdout(chunk)
 		}
 	}}

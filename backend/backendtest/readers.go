@@ -3,6 +3,7 @@ package backendtest
 import (
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/sandbox-go/sandbox"
@@ -81,6 +82,17 @@ func readerCases() []Case {
 			if s.size("done") != 0 {
 				s.Errorf("the command went on")
 			}
+		},
+	}, {
+		Name: "a-kill-empties-the-pipes",
+		Rule: "Bytes that are in the pipes when the command is killed are kept, though no reader has made room for them.",
+		run: func(s *subject) {
+			e, stream := s.follow(s.command(zeros(pipeful), appendTo("done"), sleep(long)))
+			defer stream.Close()
+			s.eventually("the command has written all", func() bool { return s.size("done") == 1 })
+			rec := s.cancel(e)
+			s.ended(rec, sandbox.Cancelled, none)
+			s.printed(rec, strings.Repeat("\x00", pipeful), "")
 		},
 	}, {
 		Name: "the-fastest-reader-sets-the-pace",
