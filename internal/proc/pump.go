@@ -139,6 +139,13 @@ func (p *Pump) take(fd int) (buf *[bufferSize]byte, n int, done bool) {
 		buffers.Put(buf)
 		return nil, 0, err != unix.EAGAIN || p.limit >= 0
 	}
+	for n < size { // a sink takes much at once for less than little often
+		more, _ := ignoringEINTR(func() (int, error) { return unix.Read(fd, buf[n:size]) })
+		if more <= 0 {
+			break
+		}
+		n += more
+	}
 	p.read += int64(n)
 	if n == bufferSize && !p.enlarged {
 		p.enlarged = true

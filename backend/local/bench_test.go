@@ -1,0 +1,199 @@
+package local_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend/local"
+)
+
+// newSandbox makes a sandbox that ends with the benchmark.
+func newSandbox(b *testing.B) sandbox.Sandbox {
+	b.Helper()
+	back, err := local.New(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	sb, err := sandbox.New(b.Context(), back, nil, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := sb.Close(ctx); err != nil {
+			b.Error(err)
+		}
+		if err := back.Close(ctx); err != nil {
+			b.Error(err)
+		}
+	})
+	return sb
+}
+
+// BenchmarkRun runs echo hi, in turns with os/exec, and reports medians.
+func BenchmarkRun(b *testing.B) {
+	sb := newSandbox(b)
+	var ours, theirs []time.Duration
+	for b.Loop() {
+		theirs = append(theirs, timed(func() { echoExec(b) }))
+		ours = append(ours, timed(func() { echo(b, sb) }))
+	}
+	report(b, median(ours), median(theirs))
+}
+
+// BenchmarkRun64 runs 64 times echo hi at once, in turns with os/exec.
+func BenchmarkRun64(b *testing.B) {
+	sb := newSandbox(b)
+	atOnce := func(f func()) time.Duration {
+		return timed(func() {
+			var all sync.WaitGroup
+			for range 64 {
+				all.Go(f)
+			}
+			all.Wait()
+		})
+	}
+	var ours, theirs []time.Duration
+	for b.Loop() {
+		theirs = append(theirs, atOnce(func() { echoExec(b) }))
+		ours = append(ours, atOnce(func() { echo(b, sb) }))
+	}
+	report(b, median(ours), median(theirs))
+}
+
+func echo(b *testing.B, sb sandbox.Sandbox) {
+	rec, err := sb.Run(b.Context(), sandbox.Command{Shell: "echo hi"})
+	if err != nil || rec.Stdout.String() != "hi\n" {
+		b.Errorf("%v, %+v", err, rec)
+	}
+}
+
+func echoExec(b *testing.B) {
+	out, err := exec.Command("sh", "-c", "echo hi").Output()
+	if err != nil || string(out) != "hi\n" {
+		b.Errorf("%v, %q", err, out)
+	}
+}
+
+// BenchmarkStream passes bytes through a live stream, in turns with a pipe of
+// os/exec.
+func BenchmarkStream(b *testing.B) {
+	const size = 256 << 20
+	sb := newSandbox(b)
+	b.SetBytes(size)
+	var ours, theirs []time.Duration
+	for b.Loop() {
+		theirs = append(theirs, timed(func() { pipeExec(b, size) }))
+		ours = append(ours, timed(func() { stream(b, sb, size) }))
+	}
+	report(b, median(ours), median(theirs))
+}
+
+// BenchmarkStreamMemory passes 512 MiB through a live stream, 4 GiB with
+// SANDBOX_TEST_FULL=1, and reports the most memory that the service had meanwhile.
+func BenchmarkStreamMemory(b *testing.B) {
+	size := int64(512 << 20)
+	if os.Getenv("SANDBOX_TEST_FULL") == "1" {
+		size = 4 << 30
+	}
+	sb := newSandbox(b)
+	b.SetBytes(size)
+	most := uint64(0)
+	for b.Loop() {
+		done := make(chan struct{})
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				most = max(most, m.Sys-m.HeapReleased)
+			}
+		})
+		stream(b, sb, size)
+		close(done)
+		watching.Wait()
+	}
+	b.ReportMetric(float64(most)/(1<<20), "MiB")
+}
+
+func stream(b *testing.B, sb sandbox.Sandbox, size int64) {
+	_, s, err := sb.Follow(b.Context(), sandbox.Command{Argv: zeros(size)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	got := int64(0)
+	for {
+		c, err := s.Next(b.Context())
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		got += int64(len(c.Data))
+	}
+	if got != size {
+		b.Errorf("got %d bytes, want %d", got, size)
+	}
+}
+
+func pipeExec(b *testing.B, size int64) {
+	argv := zeros(size)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	got, err := io.Copy(onlyWriter{io.Discard}, out)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	if err != nil || got != size {
+		b.Errorf("got %d bytes, want %d: %v", got, size, err)
+	}
+}
+
+// onlyWriter keeps io.Copy from any other way than reading and writing.
+type onlyWriter struct{ io.Writer }
+
+func zeros(size int64) []string {
+	return []string{"head", "-c", strconv.FormatInt(size, 10), "/dev/zero"}
+}
+
+func timed(f func()) time.Duration {
+	begin := time.Now()
+	f()
+	return time.Since(begin)
+}
+
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+// report reports a time, that of os/exec in the same run, and their ratio.
+func report(b *testing.B, ours, theirs time.Duration) {
+	b.ReportMetric(float64(ours.Microseconds()), "µs/ours")
+	b.ReportMetric(float64(theirs.Microseconds()), "µs/os-exec")
+	b.ReportMetric(float64(ours)/float64(theirs), "ratio")
+	b.ReportMetric(0, "ns/op")
+}
