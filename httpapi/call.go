@@ -30,9 +30,11 @@ const (
 
 // A service is what the three APIs have in common.
 type service struct {
-	manager *sandbox.Manager
-	opts    Options
-	log     *slog.Logger
+	manager  *sandbox.Manager
+	opts     Options
+	log      *slog.Logger
+	ports    *portTable
+	sessions *sessions
 }
 
 // An api is the handler of one of the three APIs.
@@ -45,6 +47,10 @@ type api struct {
 
 	// route returns the endpoints of the path after prefix.
 	route func(path []string) (methods, error)
+
+	// public returns the endpoint of a path that has in it all that it takes to
+	// get in, for every method, or nil. Nil is none.
+	public func(path []string) endpoint
 
 	// status picks the API's column of the table of status codes.
 	status func(statuses) int
@@ -63,13 +69,17 @@ type call struct {
 	principal Principal
 	execution string // the id of what it ran, or empty
 	abort     bool   // the answer was cut off
+	secret    string // what of the path must not be logged, or empty
 }
 
 // ServeHTTP answers one request.
-func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.answer(w, r, (*call).serve) }
+
+// answer answers one request as serve does.
+func (a *api) answer(w http.ResponseWriter, r *http.Request, serve endpoint) {
 	start := time.Now()
 	c := &call{api: a, w: &statusWriter{ResponseWriter: w}, r: r, rc: http.NewResponseController(w)}
-	err := c.serve()
+	err := serve(c)
 	if err != nil && c.w.status == 0 {
 		c.refuse(a.explain(err))
 	}
@@ -85,6 +95,11 @@ func (c *call) serve() error {
 		return &Error{Status: http.StatusNotFound, Message: "not found"}
 	}
 	c.path = path
+	if c.api.public != nil {
+		if serve := c.api.public(path); serve != nil {
+			return serve(c)
+		}
+	}
 	methods, err := c.api.route(path)
 	if err != nil {
 		return err

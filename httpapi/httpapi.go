@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/sandbox-go/sandbox"
@@ -26,7 +27,7 @@ func New(m *sandbox.Manager, opts *Options) *Handlers {
 	if opts == nil {
 		opts = &Options{}
 	}
-	s := &service{manager: m, opts: *opts, log: logger(opts.Logger)}
+	s := &service{manager: m, opts: *opts, log: logger(opts.Logger), ports: newPortTable(), sessions: &sessions{}}
 	return &Handlers{
 		rooms:     newRooms(s),
 		sandboxes: newSandboxes(s),
@@ -42,6 +43,15 @@ func (h *Handlers) Sandboxes() http.Handler { return h.sandboxes }
 
 // Agents returns the handler of /agents/…
 func (h *Handlers) Agents() http.Handler { return h.agents }
+
+// Ports returns the handler of the ports that have a host of their own, by
+// Options.PortsDomain: route the requests for all hosts below that domain to it.
+func (h *Handlers) Ports() http.Handler { return portHandler{h.sandboxes} }
+
+// Wait waits until the terminals and the WebSockets to ports have ended, which
+// http.Server.Shutdown does not know of, or until ctx ends, and returns its error
+// then. They end with their sandboxes.
+func (h *Handlers) Wait(ctx context.Context) error { return h.sandboxes.sessions.wait(ctx) }
 
 // Register mounts the three APIs on mux, each under its documented prefix and for
 // all methods. It panics, as mux.Handle does, when one of them conflicts with a

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -44,7 +45,7 @@ func (c *call) log(start time.Time, err error) {
 	attrs := []slog.Attr{
 		slog.String("api", c.api.name),
 		slog.String("method", c.r.Method),
-		slog.String("path", c.r.URL.EscapedPath()),
+		slog.String("path", c.shownPath()),
 		slog.Int("status", c.w.status),
 		slog.Duration("duration", time.Since(start)),
 		slog.String("owner", c.principal.Owner),
@@ -64,4 +65,13 @@ func cause(err error) string {
 		return shown.Error() + ": " + shown.err.Error()
 	}
 	return err.Error()
+}
+
+// shownPath returns the path without what opens something.
+func (c *call) shownPath() string {
+	path := c.r.URL.EscapedPath()
+	if c.secret != "" {
+		path = strings.ReplaceAll(path, c.secret, "***")
+	}
+	return path
 }

@@ -39,6 +39,22 @@ type Options struct {
 	// in it is recorded only.
 	Sizes map[string]sandbox.Limits
 
+	// BaseURL is where clients reach what the documented paths are below, as in
+	// "https://sandboxes.example.com", for the URLs in answers. Empty, it is the
+	// scheme and the host that each request came by: a service behind a proxy
+	// that ends TLS needs it.
+	BaseURL string
+
+	// PortsDomain gives every port of a sandbox that is opened a host of its own,
+	// TOKEN.PortsDomain, with the scheme of BaseURL: as in "ports.example.net",
+	// with a port number if one is needed. Handlers.Ports serves them. Such a
+	// page is a site like any other: it may keep cookies, and no policy is added.
+	// So no cookie of the service's may reach that domain, and as the ports are
+	// strangers to each other, it belongs on the Public Suffix List. Empty, ports
+	// are served below the sandbox's own path, their pages confined by a
+	// Content-Security-Policy.
+	PortsDomain string
+
 	// Logger takes one line per request. Nil is silent.
 	Logger *slog.Logger
 }

@@ -43,6 +43,7 @@ func newSandboxes(s *service) *api {
 			"name":          "path",
 		},
 		route:  routeSandboxes,
+		public: publicPort,
 		status: func(s statuses) int { return s.sandboxes },
 		shape:  sandboxError,
 	}
@@ -61,6 +62,8 @@ func routeSandboxes(path []string) (methods, error) {
 		return methods{http.MethodGet: listExecutions}, nil
 	case len(path) == 3 && path[1] == "executions":
 		return methods{http.MethodGet: getExecution, http.MethodDelete: cancelExecution}, nil
+	case len(path) == 2 && path[1] == "ports":
+		return methods{http.MethodPost: openPort}, nil
 	case len(path) >= 2 && path[1] == "files":
 		return routeFiles(path[2:])
 	case len(path) == 4 && path[1] == "executions":

@@ -73,6 +73,7 @@ const (
 
 	execution0 = "/v1/sandboxes/{id}/executions/{exec}"
 	files      = "/v1/sandboxes/{id}/files"
+	ports      = "/v1/sandboxes/{id}/ports"
 )
 
 func wire() []wireTest {
@@ -394,6 +395,19 @@ func wire() []wireTest {
 		{name: "file-archive-in-malformed", method: "PUT", path: files + "/archive", body: strings.Repeat("x", 600), code: 400},
 		{name: "file-unknown-route", method: "GET", path: files + "/chmod", code: 404, want: sbError("there is no such route", "not_found")},
 		{name: "file-post", method: "POST", path: files, code: 405, wantHeader: map[string]string{"Allow": "DELETE, GET, PUT"}},
+
+		// ports of sandboxes
+		{name: "port", method: "POST", path: ports, body: `{"port":3000}`, code: 200, want: `{"url":"http://server/v1/sandboxes/{id}/ports/3000/*","port":3000}`},
+		{name: "port-base-url", set: func(w *world) { w.opts.BaseURL = "https://sandboxes.example.com/base/" }, method: "POST", path: ports, body: `{"port":3000}`, code: 200, want: `{"url":"https://sandboxes.example.com/base/v1/sandboxes/{id}/ports/3000/*","port":3000}`},
+		{name: "port-none", method: "POST", path: ports, body: `{}`, code: 400, want: sbError("port: Invalid input: expected number, received undefined", "invalid_request")},
+		{name: "port-0", method: "POST", path: ports, body: `{"port":0}`, code: 400, want: sbError("port: must be an integer from 1 to 65535", "invalid_request")},
+		{name: "port-65536", method: "POST", path: ports, body: `{"port":65536}`, code: 400},
+		{name: "port-string", method: "POST", path: ports, body: `{"port":"3000"}`, code: 400},
+		{name: "port-of-another-owner", method: "POST", path: ports, header: keyB, body: `{"port":3000}`, code: 404, want: sbError("No sandbox with that id", "not_found")},
+		{name: "port-gone", method: "POST", path: "/v1/sandboxes/{gone}/ports", body: `{"port":3000}`, code: 409, want: sbError("*", "conflict")},
+		{name: "port-no-key", method: "POST", path: ports, header: none, body: `{"port":3000}`, code: 401},
+		{name: "port-get", method: "GET", path: ports, code: 405, wantHeader: map[string]string{"Allow": "POST"}},
+		{name: "port-unknown-token", method: "GET", path: ports + "/3000/token/", header: none, code: 404, want: sbError("there is no such port*", "not_found")},
 
 		// agents
 		{name: "agent-runs", method: "POST", path: agent, body: `{"command":"echo hi"}`, code: 200, wantHeader: maybeRetry, want: agentWant("0", "hi\\n", "", "3", "0")},

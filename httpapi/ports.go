@@ -1,0 +1,199 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandbox-go/sandbox"
+)
+
+const maxPort = 65535
+
+// A portTable has the ports that have a URL. A URL is as good as a key to its port:
+// it has a token that nobody can guess, and ends with the sandbox.
+type portTable struct {
+	mu      sync.Mutex // guards all below
+	byToken map[string]*port
+	byPort  map[portKey]*port
+}
+
+type portKey struct {
+	sandbox string // its id
+	port    int
+}
+
+// A port is a TCP port of a sandbox that has a URL.
+type port struct {
+	portKey
+	key       sandbox.Key
+	box       sandbox.Sandbox
+	token     string
+	transport *http.Transport
+}
+
+func newPortTable() *portTable {
+	return &portTable{byToken: make(map[string]*port), byPort: make(map[portKey]*port)}
+}
+
+// open returns the port of that number, the same one whenever it is asked for.
+func (t *portTable) open(key sandbox.Key, box sandbox.Sandbox, number int) *port {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := portKey{box.ID(), number}
+	if p := t.byPort[at]; p != nil {
+		return p
+	}
+	p := &port{portKey: at, key: key, box: box, token: strings.ToLower(rand.Text())}
+	p.transport = &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return box.Dial(ctx, number) },
+		// What the two sides have agreed on is passed on as it is.
+		DisableCompression: true,
+		MaxIdleConns:       maxIdlePortConns,
+		IdleConnTimeout:    time.Minute,
+	}
+	t.byToken[p.token], t.byPort[at] = p, p
+	go func() {
+		<-box.Gone()
+		t.close(p)
+	}()
+	return p
+}
+
+// maxIdlePortConns bounds the connections to one port that wait for another request.
+const maxIdlePortConns = 16
+
+func (t *portTable) close(p *port) {
+	t.mu.Lock()
+	delete(t.byToken, p.token)
+	delete(t.byPort, p.portKey)
+	t.mu.Unlock()
+	p.transport.CloseIdleConnections()
+}
+
+// find returns the port of a token, or nil.
+func (t *portTable) find(token string) *port {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byToken[token]
+}
+
+// openPort is POST /v1/sandboxes/{id}/ports.
+func openPort(c *call) error {
+	var number int
+	if err := c.decode(map[string]field{"port": intoInteger(&number, 1, maxPort)}); err != nil {
+		return err
+	}
+	if number == 0 {
+		return invalid("port", "Invalid input: expected number, received undefined")
+	}
+	key, err := c.key()
+	if err != nil {
+		return err
+	}
+	sb, err := c.sandbox()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-sb.Gone():
+		return fmt.Errorf("port %d: %w", number, sandbox.ErrGone)
+	default:
+	}
+	p := c.api.ports.open(key, sb, number)
+	c.reply(http.StatusOK, struct {
+		URL  string `json:"url"`
+		Port int    `json:"port"`
+	}{c.portURL(p), number})
+	return nil
+}
+
+// portURL returns where a port is to be reached.
+func (c *call) portURL(p *port) string {
+	base := c.base()
+	if domain := c.api.opts.PortsDomain; domain != "" {
+		base.Host, base.Path = p.token+"."+domain, ""
+	} else {
+		base = base.JoinPath(c.api.prefix, p.sandbox, "ports", strconv.Itoa(p.port), p.token)
+	}
+	return base.String()
+}
+
+// base returns the URL that the documented paths are below, as the client has it.
+func (c *call) base() *url.URL {
+	if base, err := url.Parse(c.api.opts.BaseURL); err == nil && base.Host != "" {
+		return base
+	}
+	base := &url.URL{Scheme: "http", Host: c.r.Host}
+	if c.r.TLS != nil {
+		base.Scheme = "https"
+	}
+	// What was taken away from the path before it came here.
+	path, _, _ := strings.Cut(c.r.RequestURI, "?")
+	if prefix, ok := strings.CutSuffix(path, c.r.URL.EscapedPath()); ok && strings.HasPrefix(prefix, "/") {
+		base.Path, _ = url.PathUnescape(prefix)
+	}
+	return base
+}
+
+// publicPort returns the endpoint of a path below a port's URL, which has all that it
+// takes to get in, or nil.
+func publicPort(path []string) endpoint {
+	if len(path) >= 4 && path[1] == "ports" {
+		return enterPort
+	}
+	return nil
+}
+
+// enterPort is any request to /v1/sandboxes/{id}/ports/{port}/{token}/…
+func enterPort(c *call) error {
+	c.secret = c.path[3]
+	p := c.api.ports.find(c.path[3])
+	if c.api.opts.PortsDomain != "" || p == nil || p.sandbox != c.path[0] || strconv.Itoa(p.port) != c.path[2] {
+		return errNoPort
+	}
+	// The path is taken apart as it was sent: what is behind the token is the
+	// program's own affair, "//" and "%2F" too.
+	own := strings.SplitAfterN(strings.TrimPrefix(c.r.URL.EscapedPath(), c.api.prefix), "/", 6)
+	rest := ""
+	if len(own) == 6 {
+		rest = "/" + own[5]
+	}
+	return c.proxy(p, rest)
+}
+
+// errNoPort is the answer to a URL that has ended, or never was.
+var errNoPort = &Error{Status: http.StatusNotFound, Message: "there is no such port, or its sandbox is gone: ask for its URL again"}
+
+// usePort returns the port with its sandbox, which is thereby not idle.
+func (c *call) usePort(p *port) error {
+	sb, err := c.api.manager.Get(p.key)
+	if errors.Is(err, sandbox.ErrNotFound) || err == nil && sb.ID() != p.sandbox {
+		return errNoPort
+	}
+	return err
+}
+
+// A portHandler serves the ports that have a host of their own.
+type portHandler struct{ *api }
+
+// ServeHTTP answers one request.
+func (h portHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.answer(w, r, func(c *call) error {
+		token, ok := strings.CutSuffix(strings.ToLower(r.Host), "."+strings.ToLower(h.opts.PortsDomain))
+		c.secret = token
+		p := h.ports.find(token)
+		if !ok || p == nil || h.opts.PortsDomain == "" {
+			return errNoPort
+		}
+		return c.proxy(p, r.URL.EscapedPath())
+	})
+}
