@@ -15,7 +15,7 @@ import "time"
 // for each execution that runs at the same time.
 const (
 	Reserve           = 64
-	SupervisorThreads = 8
+	SupervisorThreads = 10
 )
 
 // ServeCommand returns the command line of the agent, which is at path in the

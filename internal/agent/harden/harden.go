@@ -12,12 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The processors that the Go code of an agent uses, and the threads that it has
-// ready: one for each processor, and some that wait in system calls.
-const (
-	processors = 3
-	threads    = processors + 3
-)
+// processors is how many the Go code of an agent uses.
+const processors = 3
 
 // Process makes the process one that its commands cannot look into, that
 // inherits what they leave behind, and whose settings do not depend on who
@@ -61,12 +57,15 @@ func Commands() error {
 	return nil
 }
 
-// Threads makes the threads that the process will need. A goroutine that is
-// locked to a thread and waits keeps it from everybody else.
-func Threads() {
+// Threads makes the threads that the process will need: one for each processor,
+// and some for more system calls that block at the same time than there are
+// threads in such calls already. A goroutine that is locked to a thread and waits
+// keeps it from everybody else.
+func Threads(more int) {
+	n := processors + more
 	var all, done sync.WaitGroup
-	all.Add(threads)
-	for range threads {
+	all.Add(n)
+	for range n {
 		done.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()

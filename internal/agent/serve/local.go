@@ -46,7 +46,7 @@ func begin() (*nursery, error) {
 	if err != nil {
 		return nil, err
 	}
-	harden.Threads()
+	harden.Threads(2)
 	return n, nil
 }
 

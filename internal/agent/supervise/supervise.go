@@ -49,7 +49,7 @@ func Main() error {
 	s := &supervisor{conn: harden.Conn(Socket), oom: oom, as: proc.NewImpersonator(Locks)}
 	s.children = proc.NewChildren()
 	s.children.Reaped = s.reaped
-	harden.Threads()
+	harden.Threads(0)
 	err = s.serve()
 	s.children.Kill(s.user)
 	return err

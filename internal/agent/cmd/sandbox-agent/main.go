@@ -6,7 +6,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/sandbox-go/sandbox/internal/agent/pid1"
@@ -36,7 +38,7 @@ func main() {
 	default:
 		err = fmt.Errorf("unknown mode %q", mode)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, io.EOF) { // it ends with its connection
 		fmt.Fprintln(os.Stderr, "sandbox-agent:", err)
 		os.Exit(1)
 	}
