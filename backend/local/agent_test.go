@@ -1,0 +1,254 @@
+//go:build linux && (amd64 || arm64)
+
+package local_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/backend/local"
+)
+
+// pids returns the processes that have args in their command line, and, unless it
+// is 0, that parent.
+func pids(args string, parent int) []int {
+	var found []int
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range all {
+		cmdline, _ := os.ReadFile(dir + "/cmdline")
+		status, _ := os.ReadFile(dir + "/status")
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		if strings.Contains(strings.ReplaceAll(string(cmdline), "\x00", " "), args) &&
+			(parent == 0 || strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", parent))) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// eventually fails the test when ok does not come true soon.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for begin := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatalf("%s: not within 10 s", what)
+		}
+	}
+}
+
+// nap returns the arguments of a sleep that no other test has.
+func nap(n int) string { return fmt.Sprintf("sleep %d.%d", 200_000+n, os.Getpid()) }
+
+func alive(args string) bool { return len(pids(args, 0)) > 0 }
+
+// TestServiceKilled checks that nothing runs on when the service is killed.
+func TestServiceKilled(t *testing.T) {
+	service := exec.Command(os.Args[0])
+	service.Env = append(os.Environ(), "TMPDIR="+publicDir(t),
+		asService+"=setsid "+nap(1)+" & trap '' TERM HUP; echo up; exec "+nap(1))
+	service.Stderr = os.Stderr
+	out, err := service.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := service.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "up\n" {
+		t.Errorf("got %q, %v", line, err)
+	}
+	agents := pids("sandbox-agent", service.Process.Pid)
+	if len(agents) != 1 {
+		t.Fatalf("agents: %v", agents)
+	}
+	supervisors := pids("sandbox-agent supervise", agents[0])
+	service.Process.Kill()
+	service.Wait()
+	eventually(t, "the command's end", func() bool { return !alive(nap(1)) })
+	eventually(t, "the agent's end", func() bool {
+		for _, pid := range append(agents, supervisors...) {
+			if cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(cmdline), "sandbox-agent") {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestServiceKilledOrdinaryUser(t *testing.T) { asOrdinaryUser(t, "^TestServiceKilled$") }
+
+// TestAgentKilled checks that what ran under an agent that died is dead and
+// unknown, and that the sandbox goes on with another.
+func TestAgentKilled(t *testing.T) {
+	i := newInstance(t, newBackend(t, nil), "sbx_1")
+	before := output(t, i, backend.Spec{Shell: "echo kept >file; id -u"})
+	p := start(t, i, backend.Spec{Shell: "setsid " + nap(2) + " & exec " + nap(2)})
+	eventually(t, "the commands", func() bool { return len(pids(nap(2), 0)) >= 2 })
+	for _, pid := range pids("sandbox-agent local", os.Getpid()) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if exit, err := p.Wait(); err == nil {
+		t.Errorf("an outcome was made up: %+v", exit)
+	}
+	<-p.OutputOver()
+	p.Kill()
+	eventually(t, "the command's end", func() bool { return !alive(nap(2)) })
+	eventually(t, "the next agent", func() bool {
+		q, err := i.Start(t.Context(), &backend.Spec{Shell: "exit 3", Stdout: os.Stdout, Stderr: os.Stderr})
+		if err != nil {
+			return false
+		}
+		exit, err := q.Wait()
+		return err == nil && exit.Code == 3
+	})
+	if after := output(t, i, backend.Spec{Shell: "cat file; id -u"}); after != "kept\n"+before {
+		t.Errorf("got %q", after)
+	}
+}
+
+// TestSupervisorKilled checks that a supervisor's death ends its execution only.
+func TestSupervisorKilled(t *testing.T) {
+	i := newInstance(t, newBackend(t, nil), "sbx_1")
+	other := start(t, i, backend.Spec{Shell: "exec " + nap(3)})
+	p := start(t, i, backend.Spec{Shell: "setsid " + nap(4) + " & exec " + nap(4)})
+	eventually(t, "the commands", func() bool { return len(pids(nap(4), 0)) >= 2 && alive(nap(3)) })
+	supervisors := make(map[int]bool)
+	for _, agent := range pids("sandbox-agent local", os.Getpid()) {
+		for _, pid := range pids("sandbox-agent supervise", agent) {
+			if len(pids(nap(4), pid)) > 0 {
+				supervisors[pid] = true
+			}
+		}
+	}
+	if len(supervisors) != 1 {
+		t.Fatalf("supervisors: %v", supervisors)
+	}
+	for pid := range supervisors {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if exit, err := p.Wait(); err == nil {
+		t.Errorf("an outcome was made up: %+v", exit)
+	}
+	if err := p.Kill(); err != nil {
+		t.Errorf("kill: %v", err)
+	}
+	if alive(nap(4)) {
+		t.Error("its orphans are alive after the kill")
+	}
+	if !alive(nap(3)) {
+		t.Error("another execution died with it")
+	}
+	if err := other.Kill(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSupervisorIsClosed checks that commands can read nothing of the process that
+// has started them.
+func TestSupervisorIsClosed(t *testing.T) {
+	i := newInstance(t, newBackend(t, nil), "sbx_1")
+	out := output(t, i, backend.Spec{Shell: `
+for f in environ maps mem; do head -c 1 /proc/$PPID/$f 2>/dev/null && echo "$f is open"; done
+ls /proc/$PPID/fd/ >/dev/null 2>&1 && echo "fd is open"
+grep -q "NoNewPrivs:	1" /proc/self/status || echo "privileges can be gained"
+grep -q "CapBnd:	0*$" /proc/self/status || [ ` + strconv.Itoa(os.Geteuid()) + ` != 0 ] || echo "capabilities are left"
+cat /proc/self/oom_score_adj`})
+	if out != "500\n" {
+		t.Errorf("got %q", out)
+	}
+}
+
+func TestUsersAreTheirOwn(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it needs root, which has a user for each sandbox")
+	}
+	b, other := newBackend(t, nil), newBackend(t, nil)
+	seen := make(map[string]bool)
+	var last backend.Instance
+	for n := range 6 {
+		from := b
+		if n%2 == 1 {
+			from = other
+		}
+		if n == 4 {
+			if err := last.Destroy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last = newInstance(t, from, fmt.Sprintf("sbx_%d", n))
+		id := output(t, last, backend.Spec{Shell: "id -u; id -g; id -G"})
+		if seen[id] || strings.HasPrefix(id, "0\n") {
+			t.Errorf("user %q again", id)
+		}
+		seen[id] = true
+	}
+}
+
+func TestUsersRunOut(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it needs root, which has a user for each sandbox")
+	}
+	b := newBackend(t, &local.Options{Users: local.UserRange{First: 1_900_000_000, Count: 2}})
+	one, two := newInstance(t, b, "sbx_1"), newInstance(t, b, "sbx_2")
+	if _, err := b.Create(t.Context(), &backend.Config{ID: "sbx_3"}); err == nil {
+		t.Error("a third user of two")
+	}
+	if err := one.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	three := newInstance(t, b, "sbx_3")
+	if out := output(t, three, backend.Spec{Shell: "id -u"}); out == output(t, two, backend.Spec{Shell: "id -u"}) {
+		t.Errorf("user %q twice", out)
+	}
+	if _, err := local.New(&local.Options{Users: local.UserRange{First: 0, Count: 5}}); err == nil {
+		t.Error("root was taken for a sandbox's user")
+	}
+}
+
+func TestDirectoriesAreClosed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it needs root, which has a user for each sandbox")
+	}
+	b := newBackend(t, nil)
+	one, two := newInstance(t, b, "sbx_1"), newInstance(t, b, "sbx_2")
+	home := strings.TrimSpace(output(t, one, backend.Spec{Shell: "echo secret >file; chmod 777 . file; pwd"}))
+	for _, text := range []string{"cat " + home + "/file", "echo x >" + home + "/new", "ls " + home + "/../.."} {
+		if out := output(t, two, backend.Spec{Shell: text + " 2>&1"}); !strings.Contains(out, "denied") {
+			t.Errorf("%s: %q", text, out)
+		}
+	}
+}
+
+// TestDestroyKillsWhatIsLeft checks that what executions left running, in whatever
+// way, ends with the sandbox.
+func TestDestroyKillsWhatIsLeft(t *testing.T) {
+	i := newInstance(t, newBackend(t, nil), "sbx_1")
+	p := start(t, i, backend.Spec{Shell: "setsid " + nap(5) + " </dev/null >/dev/null 2>&1 & exit 0"})
+	if _, err := p.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	p.Discard()
+	eventually(t, "the command", func() bool { return alive(nap(5)) })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := i.Destroy(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if alive(nap(5)) {
+		t.Error("it is alive")
+	}
+	if _, err := i.Start(t.Context(), &backend.Spec{Shell: "true"}); err == nil || errors.As(err, new(*backend.StartError)) {
+		t.Errorf("a start in a destroyed sandbox: %v", err)
+	}
+}

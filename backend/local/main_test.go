@@ -1,0 +1,96 @@
+package local_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/backend/local"
+)
+
+// asService is the variable of the environment that makes this program a service,
+// which runs the command that it holds until somebody kills it.
+const asService = "SANDBOX_TEST_SERVICE"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(asService); text != "" {
+		serve(text)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func serve(text string) {
+	b, err := local.New(nil)
+	if err == nil {
+		var i backend.Instance
+		if i, err = b.Create(context.Background(), &backend.Config{ID: "sbx_1"}); err == nil {
+			_, err = i.Start(context.Background(), &backend.Spec{Shell: text, Stdout: os.Stdout, Stderr: os.Stderr})
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	select {}
+}
+
+// newBackend makes a backend that is closed with the test.
+func newBackend(t *testing.T, opts *local.Options) backend.Backend {
+	t.Helper()
+	b, err := local.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := b.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return b
+}
+
+func newInstance(t *testing.T, b backend.Backend, id string) backend.Instance {
+	t.Helper()
+	i, err := b.Create(t.Context(), &backend.Config{ID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func start(t *testing.T, i backend.Instance, s backend.Spec) backend.Process {
+	t.Helper()
+	if s.Stdout == nil {
+		s.Stdout = io.Discard
+	}
+	if s.Stderr == nil {
+		s.Stderr = io.Discard
+	}
+	p, err := i.Start(t.Context(), &s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// output runs s to its end and returns what it wrote, to either stream.
+func output(t *testing.T, i backend.Instance, s backend.Spec) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	s.Stdout, s.Stderr = &out, &errs
+	p := start(t, i, s)
+	if _, err := p.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.OutputOver()
+	return out.String() + errs.String()
+}
