@@ -34,6 +34,7 @@ type service struct {
 	opts     Options
 	log      *slog.Logger
 	ports    *portTable
+	tickets  *ticketOffice
 	sessions *sessions
 }
 

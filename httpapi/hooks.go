@@ -10,6 +10,14 @@ import (
 
 // authenticate finds out who makes the call.
 func (c *call) authenticate() error {
+	if id := c.ticket(); id != "" {
+		p, ok := c.api.tickets.redeem(id, c.path[0])
+		if !ok {
+			return &Error{Status: http.StatusUnauthorized, Message: "the ticket is unknown, used or expired: get a new one"}
+		}
+		c.principal = p
+		return nil
+	}
 	authenticate := c.api.authenticate
 	if authenticate == nil {
 		authenticate = c.api.opts.Authenticate

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/sandbox-go/sandbox"
 )
@@ -27,7 +28,15 @@ func New(m *sandbox.Manager, opts *Options) *Handlers {
 	if opts == nil {
 		opts = &Options{}
 	}
-	s := &service{manager: m, opts: *opts, log: logger(opts.Logger), ports: newPortTable(), sessions: &sessions{}}
+	s := &service{
+		manager:  m,
+		opts:     *opts,
+		log:      logger(opts.Logger),
+		ports:    newPortTable(),
+		tickets:  newTicketOffice(),
+		sessions: &sessions{},
+	}
+	s.opts.Origins = slices.Clone(opts.Origins)
 	return &Handlers{
 		rooms:     newRooms(s),
 		sandboxes: newSandboxes(s),

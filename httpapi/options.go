@@ -39,6 +39,11 @@ type Options struct {
 	// in it is recorded only.
 	Sizes map[string]sandbox.Limits
 
+	// Origins are those whose pages may open a terminal, as in
+	// "https://app.example.com", besides the service's own host. A page of any other
+	// is refused, whatever key or ticket it has.
+	Origins []string
+
 	// BaseURL is where clients reach what the documented paths are below, as in
 	// "https://sandboxes.example.com", for the URLs in answers. Empty, it is the
 	// scheme and the host that each request came by: a service behind a proxy

@@ -62,6 +62,10 @@ func routeSandboxes(path []string) (methods, error) {
 		return methods{http.MethodGet: listExecutions}, nil
 	case len(path) == 3 && path[1] == "executions":
 		return methods{http.MethodGet: getExecution, http.MethodDelete: cancelExecution}, nil
+	case len(path) == 2 && path[1] == "terminal":
+		return methods{http.MethodGet: openTerminal}, nil
+	case len(path) == 3 && path[1] == "terminal" && path[2] == "tickets":
+		return methods{http.MethodPost: issueTicket}, nil
 	case len(path) == 2 && path[1] == "ports":
 		return methods{http.MethodPost: openPort}, nil
 	case len(path) >= 2 && path[1] == "files":
@@ -88,14 +92,17 @@ func routeExecution(name string) (methods, error) {
 // errNoRoute is the answer to a path that the API does not have.
 var errNoRoute = &Error{Status: http.StatusNotFound, Message: "there is no such route"}
 
+type sandboxErrorBody struct {
+	Error errorObject `json:"error"`
+}
+
+type errorObject struct {
+	Message string `json:"message"`
+	Type    string `json:"type"`
+}
+
 func sandboxError(e *Error) any {
-	type body struct {
-		Message string `json:"message"`
-		Type    string `json:"type"`
-	}
-	return struct {
-		Error body `json:"error"`
-	}{body{e.Error(), strings.ToLower(e.code())}}
+	return sandboxErrorBody{errorObject{e.Error(), strings.ToLower(e.code())}}
 }
 
 type sandboxObject struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/httpapi"
 )
 
@@ -74,12 +75,16 @@ const (
 	execution0 = "/v1/sandboxes/{id}/executions/{exec}"
 	files      = "/v1/sandboxes/{id}/files"
 	ports      = "/v1/sandboxes/{id}/ports"
+	terminal   = "/v1/sandboxes/{id}/terminal"
 )
 
 func wire() []wireTest {
 	none := map[string]string{"Authorization": ""}
 	wrong := map[string]string{"Authorization": "Bearer wrong"}
 	keyB := map[string]string{"Authorization": "Bearer key-b"}
+	upgrade := func(authorization string) map[string]string {
+		return map[string]string{"Authorization": authorization, "Connection": "upgrade", "Upgrade": "websocket", "Sec-Websocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-Websocket-Version": "13"}
+	}
 	noRetry := map[string]string{"X-Should-Retry": "false"}
 	maybeRetry := map[string]string{"X-Should-Retry": ""}
 	long := `"` + strings.Repeat("x", 1<<20+1) + `"`
@@ -408,6 +413,24 @@ func wire() []wireTest {
 		{name: "port-no-key", method: "POST", path: ports, header: none, body: `{"port":3000}`, code: 401},
 		{name: "port-get", method: "GET", path: ports, code: 405, wantHeader: map[string]string{"Allow": "POST"}},
 		{name: "port-unknown-token", method: "GET", path: ports + "/3000/token/", header: none, code: 404, want: sbError("there is no such port*", "not_found")},
+
+		// terminals of sandboxes
+		{name: "terminal-without-upgrade", method: "GET", path: terminal, code: 426, wantHeader: map[string]string{"Upgrade": "websocket"}, want: sbError("this is a WebSocket*", "invalid_request")},
+		{name: "terminal-bad-cols", method: "GET", path: terminal + "?cols=-1", code: 400, want: sbError("cols: must be an integer from 0 to 65535", "invalid_request")},
+		{name: "terminal-no-key", method: "GET", path: terminal, header: none, code: 401},
+		{name: "terminal-old-ticket", method: "GET", path: terminal + "?ticket=ticket_x", header: none, code: 401, want: sbError("the ticket is unknown*", "unauthorized")},
+		{name: "terminal-bad-version", method: "GET", path: terminal, header: map[string]string{"Authorization": "Bearer key-a", "Connection": "upgrade", "Upgrade": "websocket", "Sec-Websocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-Websocket-Version": "8"}, code: 400, want: sbError("Sec-WebSocket-Version: must be 13", "invalid_request")},
+		{name: "terminal-bad-key", method: "GET", path: terminal, header: map[string]string{"Authorization": "Bearer key-a", "Connection": "upgrade", "Upgrade": "websocket", "Sec-Websocket-Key": "AAAA", "Sec-Websocket-Version": "13"}, code: 400, want: sbError("Sec-WebSocket-Key: *", "invalid_request")},
+		{name: "terminal-of-another-owner", method: "GET", path: terminal, header: upgrade("Bearer key-b"), code: 404, want: sbError("No sandbox with that id", "not_found")},
+		{name: "terminal-gone", method: "GET", path: "/v1/sandboxes/{gone}/terminal", header: upgrade("Bearer key-a"), code: 409, want: sbError("*", "conflict")},
+		{name: "terminal-bad-cwd", method: "GET", path: terminal + "?cwd=/missing&command=true", header: upgrade("Bearer key-a"), code: 400, want: sbError("cwd: /missing: bad directory", "invalid_request"), starts: []string{"true"}},
+		{name: "terminal-nul", method: "GET", path: terminal + "?command=a%00", header: upgrade("Bearer key-a"), code: 400, want: sbError("command: contains a NUL byte*", "invalid_request")},
+		{name: "terminal-403", set: refuse(&httpapi.Error{Status: 403, Message: "m"}), method: "GET", path: terminal, header: upgrade("Bearer key-a"), code: 403, want: sbError("m", "forbidden")},
+		{name: "terminal-unsupported", set: func(w *world) { w.fake.Info = &backend.Info{Name: "bare"} }, method: "GET", path: terminal, header: upgrade("Bearer key-a"), code: 501, want: sbError("this backend has no terminals", "not_implemented")},
+		{name: "terminal-post", method: "POST", path: terminal, code: 405, wantHeader: map[string]string{"Allow": "GET"}},
+		{name: "ticket", method: "POST", path: terminal + "/tickets", code: 201, wantHeader: map[string]string{"Cache-Control": "no-store"}, want: `{"ticket":"ticket_*","expires_at":"2000-01-01T00:00:31Z"}`},
+		{name: "ticket-of-another-owner", method: "POST", path: terminal + "/tickets", header: keyB, code: 404},
+		{name: "ticket-no-key", method: "POST", path: terminal + "/tickets", header: none, code: 401},
 
 		// agents
 		{name: "agent-runs", method: "POST", path: agent, body: `{"command":"echo hi"}`, code: 200, wantHeader: maybeRetry, want: agentWant("0", "hi\\n", "", "3", "0")},

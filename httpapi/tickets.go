@@ -1,0 +1,75 @@
+package httpapi
+
+import (
+	"crypto/rand"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ticketTime is how long a ticket may be used.
+const ticketTime = 30 * time.Second
+
+// A ticketOffice has the tickets that nobody has used yet. A ticket opens one
+// terminal of one sandbox, once: a browser can send no header with a WebSocket, and a
+// key has no place in a URL.
+type ticketOffice struct {
+	mu      sync.Mutex // guards all below
+	tickets map[string]ticket
+}
+
+type ticket struct {
+	principal Principal
+	sandbox   string // the name of its key
+	expires   time.Time
+}
+
+func newTicketOffice() *ticketOffice { return &ticketOffice{tickets: make(map[string]ticket)} }
+
+// issue returns a new ticket, and forgets those whose time is up.
+func (o *ticketOffice) issue(p Principal, sandbox string) (string, time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	for id, t := range o.tickets {
+		if !now.Before(t.expires) {
+			delete(o.tickets, id)
+		}
+	}
+	id, expires := "ticket_"+strings.ToLower(rand.Text()), now.Add(ticketTime)
+	o.tickets[id] = ticket{p, sandbox, expires}
+	return id, expires
+}
+
+// redeem returns whose ticket it is, once.
+func (o *ticketOffice) redeem(id, sandbox string) (Principal, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t, ok := o.tickets[id]
+	delete(o.tickets, id)
+	return t.principal, ok && t.sandbox == sandbox && time.Now().Before(t.expires)
+}
+
+// issueTicket is POST /v1/sandboxes/{id}/terminal/tickets.
+func issueTicket(c *call) error {
+	sb, err := c.sandbox()
+	if err != nil {
+		return err
+	}
+	id, expires := c.api.tickets.issue(c.principal, sb.ID())
+	c.w.Header().Set("Cache-Control", "no-store")
+	c.reply(http.StatusCreated, struct {
+		Ticket    string    `json:"ticket"`
+		ExpiresAt time.Time `json:"expires_at"`
+	}{id, expires.UTC()})
+	return nil
+}
+
+// ticket returns the ticket in the request's URL, or nothing where none is taken.
+func (c *call) ticket() string {
+	if c.api.name != Sandboxes || len(c.path) != 2 || c.path[1] != "terminal" {
+		return ""
+	}
+	return c.query().text("ticket")
+}
