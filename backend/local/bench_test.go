@@ -88,7 +88,7 @@ func echoExec(b *testing.B) {
 // BenchmarkStream passes bytes through a live stream, in turns with a pipe of
 // os/exec.
 func BenchmarkStream(b *testing.B) {
-	const size = 256 << 20
+	const size = 64 << 20
 	sb := newSandbox(b)
 	b.SetBytes(size)
 	var ours, theirs []time.Duration
