@@ -116,14 +116,14 @@ func inputCases() []Case {
 		},
 	}, {
 		Name:  "long-text-runs",
-		Rule:  "Shell text of any length up to 1 MiB runs, and so does an environment of 100 KB.",
+		Rule:  "Shell text of any length up to 1 MiB runs, as a short one does, and so does an environment of 100 KB.",
 		needs: needShell,
 		run: func(s *subject) {
 			for _, size := range []int{200_000, 1 << 20} {
-				const begin, end = "x='", "'; echo ${#x}; cat"
+				const begin, end = "x='", "'; echo ${#x} $# $0; cat"
 				fill := size - len(begin) - len(end)
 				cmd := sandbox.Command{Shell: begin + strings.Repeat("x", fill) + end, Stdin: strings.NewReader("input")}
-				s.completed(s.runCommand(cmd), 0, fmt.Sprintf("%d\ninput", fill), "")
+				s.completed(s.runCommand(cmd), 0, fmt.Sprintf("%d 0 sh\ninput", fill), "")
 			}
 			s.completed(s.runCommand(sandbox.Command{
 				Shell: "echo ${#BIG}",

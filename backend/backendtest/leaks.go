@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
@@ -131,32 +129,4 @@ func inherited() (fds []string) {
 		}
 	}
 	return fds
-}
-
-// usage is what this process has of what can leak.
-type usage struct {
-	goroutines, descriptors int
-	heap                    int64
-}
-
-// measure counts what is in use.
-func measure() usage {
-	descriptors, _ := os.ReadDir("/proc/self/fd") // elsewhere it is not counted
-	return usage{runtime.NumGoroutine(), len(descriptors), heap()}
-}
-
-// flat checks that no more is in use than before, but for a few of each that pools
-// and the runtime keep. What is about to end is waited for.
-func (s *subject) flat(before usage) {
-	s.Helper()
-	const few, bytes = 8, 8 << 20
-	var now usage
-	for range 40 {
-		now = measure()
-		if now.goroutines <= before.goroutines+few && now.descriptors <= before.descriptors+few && now.heap <= before.heap+bytes {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	s.Errorf("goroutines, descriptors and heap were %+v, and are %+v", before, now)
 }

@@ -3,7 +3,6 @@ package backendtest
 import (
 	"errors"
 	"io"
-	"runtime"
 	"strings"
 	"time"
 
@@ -142,12 +141,4 @@ func outputCases() []Case {
 			}
 		},
 	}}
-}
-
-// heap returns how many bytes of the heap are in use.
-func heap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
