@@ -169,6 +169,40 @@ cat /proc/self/oom_score_adj`})
 	}
 }
 
+func TestSupervisorIsClosedOrdinaryUser(t *testing.T) { asOrdinaryUser(t, "^TestSupervisorIsClosed$") }
+
+// TestDestroyFindsWhatIsNobodys checks that a sandbox that has a user of its own is
+// emptied even when everybody who knew of its processes has died.
+func TestDestroyFindsWhatIsNobodys(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it needs root, which has a user for each sandbox")
+	}
+	i := newInstance(t, newBackend(t, nil), "sbx_1")
+	p := start(t, i, backend.Spec{Shell: "setsid " + nap(6) + " & exec " + nap(6)})
+	eventually(t, "the commands", func() bool { return len(pids(nap(6), 0)) >= 2 })
+	for _, agent := range pids("sandbox-agent local", os.Getpid()) {
+		supervisors := pids("sandbox-agent supervise", agent)
+		for _, pid := range append(supervisors, agent) { // none has time to act
+			syscall.Kill(pid, syscall.SIGSTOP)
+		}
+		for _, pid := range append(supervisors, agent) {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	if exit, err := p.Wait(); err == nil {
+		t.Errorf("an outcome was made up: %+v", exit)
+	}
+	if !alive(nap(6)) {
+		t.Fatal("nothing is left to find")
+	}
+	if err := i.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if alive(nap(6)) {
+		t.Error("it is alive")
+	}
+}
+
 func TestUsersAreTheirOwn(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it needs root, which has a user for each sandbox")
@@ -227,6 +261,19 @@ func TestDirectoriesAreClosed(t *testing.T) {
 		if out := output(t, two, backend.Spec{Shell: text + " 2>&1"}); !strings.Contains(out, "denied") {
 			t.Errorf("%s: %q", text, out)
 		}
+	}
+}
+
+func TestClosedBase(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it needs root, which has a user for each sandbox")
+	}
+	closed := filepath.Join(publicDir(t), "closed")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := local.New(&local.Options{Dir: closed + "/base"}); err == nil || !strings.Contains(err.Error(), closed+" is closed") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -26,6 +26,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func New(opts *Options) (backend.Backend, error) {
 			return nil, fmt.Errorf("local: %w", err)
 		}
 	}
-	if b.dir, err = newBase(b.opts.Dir); err != nil {
+	if b.dir, err = newBase(b.opts.Dir, b.users != nil); err != nil {
 		if b.users != nil {
 			b.users.close()
 		}
@@ -84,20 +85,50 @@ func New(opts *Options) (backend.Backend, error) {
 }
 
 // newBase makes the directory for the sandboxes' directories. Others may pass
-// through it, and not list it.
-func newBase(dir string) (string, error) {
-	if dir == "" {
-		made, err := os.MkdirTemp("", "sandbox-")
-		if err != nil {
-			return "", err
-		}
-		return made, os.Chmod(made, 0o711)
-	}
-	dir, err := filepath.Abs(dir)
+// through it, and not list it. It fails when they have to and cannot.
+func newBase(dir string, others bool) (string, error) {
+	parent, err := filepath.Abs(cmp.Or(dir, os.TempDir()))
 	if err != nil {
 		return "", err
 	}
-	return dir, os.MkdirAll(dir, 0o711)
+	if dir != "" {
+		if err := os.MkdirAll(parent, 0o711); err != nil {
+			return "", err
+		}
+	}
+	if others {
+		if err := passable(parent); err != nil {
+			return "", err
+		}
+	}
+	if dir != "" {
+		return parent, nil
+	}
+	made, err := os.MkdirTemp(parent, "sandbox-")
+	if err != nil {
+		return "", err
+	}
+	return made, os.Chmod(made, 0o711)
+}
+
+// passable says which part of dir others cannot pass through, if any.
+func passable(dir string) error {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	for d := real; ; d = filepath.Dir(d) {
+		info, err := os.Stat(d)
+		if err != nil {
+			return err
+		}
+		if info.Mode()&0o001 == 0 {
+			return fmt.Errorf("%s is closed to others, and with it %s to the sandboxes' users: choose another Options.Dir", d, dir)
+		}
+		if d == filepath.Dir(d) {
+			return nil
+		}
+	}
 }
 
 // A local is the backend.
