@@ -31,6 +31,7 @@ func newAgents(s *service) *api {
 			"Command":       "command",
 			"Command.Shell": "command",
 			"Command.Dir":   "workdir",
+			"name":          "path",
 		},
 		route:  routeAgents,
 		status: func(s statuses) int { return s.agents },
@@ -39,10 +40,21 @@ func newAgents(s *service) *api {
 }
 
 func routeAgents(path []string) (methods, error) {
-	if len(path) == 3 && path[0] != "" && slices.Equal(path[1:], []string{"sandbox", "exec"}) {
-		return methods{http.MethodPost: execForAgent}, nil
+	if len(path) >= 3 && !slices.Contains(path, "") && path[1] == "sandbox" {
+		switch rest := path[3:]; {
+		case path[2] == "exec" && len(rest) == 0:
+			return methods{http.MethodPost: execForAgent}, nil
+		case path[2] == "exec" && len(rest) == 1:
+			return methods{http.MethodGet: readOn, http.MethodDelete: killForAgent}, nil
+		case path[2] == "exec" && len(rest) == 2 && rest[1] == "stdin":
+			return methods{http.MethodPost: feedForAgent}, nil
+		case path[2] == "read" && len(rest) == 0:
+			return methods{http.MethodPost: readForAgent}, nil
+		case path[2] == "write" && len(rest) == 0:
+			return methods{http.MethodPost: writeForAgent}, nil
+		}
 	}
-	return nil, &Error{Status: http.StatusNotFound, Message: "there is no such route: only /agents/{agentId}/sandbox/exec is"}
+	return nil, &Error{Status: http.StatusNotFound, Message: "there is no such route: only /agents/{agentId}/sandbox/exec, /read and /write are"}
 }
 
 func agentError(e *Error) any {
@@ -57,9 +69,40 @@ type agentResult struct {
 	Handle       string `json:"handle"`
 	State        string `json:"state"`
 	Stderr       string `json:"stderr"`
-	StderrOffset int    `json:"stderrOffset"`
+	StderrOffset int64  `json:"stderrOffset"`
 	Stdout       string `json:"stdout"`
-	StdoutOffset int    `json:"stdoutOffset"`
+	StdoutOffset int64  `json:"stdoutOffset"`
+}
+
+// describeForAgent returns what rec has stored from there on.
+func describeForAgent(rec *sandbox.Execution, from sandbox.Offsets) agentResult {
+	result := agentResult{ExitCode: rec.ExitCode, Handle: rec.ID, State: "exited"}
+	if rec.Status == sandbox.Running {
+		result.State = "running"
+	}
+	result.Stdout, result.StdoutOffset = readFrom(rec, rec.Stdout, from.Stdout)
+	result.Stderr, result.StderrOffset = readFrom(rec, rec.Stderr, from.Stderr)
+	return result
+}
+
+// readFrom returns the text of out from an offset on, and the offset of the first byte
+// that is not in it: one that is not stored, or of a character that is not complete
+// yet.
+func readFrom(rec *sandbox.Execution, out sandbox.Output, from int64) (string, int64) {
+	if from >= int64(len(out.Head)) {
+		return "", from
+	}
+	stored := out.Head[from:]
+	if rec.Status == sandbox.Running {
+		stored = stored[:text.Whole(stored)]
+	}
+	return text.String(stored), from + int64(len(stored))
+}
+
+// An agentRequest is the body of POST /agents/{agentId}/sandbox/exec.
+type agentRequest struct {
+	cmd   sandbox.Command
+	yield *float64 // seconds after which the answer is that it runs; nil is never
 }
 
 // execForAgent is POST /agents/{agentId}/sandbox/exec.
@@ -68,54 +111,81 @@ func execForAgent(c *call) error {
 	if err != nil {
 		return err
 	}
-	cmd, err := c.agentCommand()
+	req, err := c.agentRequest()
 	if err != nil {
 		return err
 	}
-	rec, err := c.runIn(key, cmd)
+	var rec *sandbox.Execution
+	if req.yield == nil {
+		rec, err = c.runIn(key, req.cmd)
+	} else {
+		rec, err = c.startIn(key, req.cmd, seconds(*req.yield))
+	}
 	if err != nil {
 		return err
 	}
-	if err := c.api.failure(rec); err != nil {
-		if start := (*sandbox.StartError)(nil); !errors.As(err, &start) {
-			// The command may have done anything: it must not be repeated, which
-			// the clients do with what has failed unless they are told.
-			c.w.Header().Set("X-Should-Retry", "false")
-		}
+	if err := c.agentFailure(rec); err != nil {
 		return err
 	}
-	c.reply(http.StatusOK, agentResult{
-		ExitCode:     rec.ExitCode,
-		Handle:       rec.ID,
-		State:        "exited",
-		Stderr:       text.String(rec.Stderr.Head),
-		StderrOffset: len(rec.Stderr.Head),
-		Stdout:       text.String(rec.Stdout.Head),
-		StdoutOffset: len(rec.Stdout.Head),
-	})
+	c.reply(http.StatusOK, describeForAgent(rec, sandbox.Offsets{}))
 	return nil
 }
 
-// agentCommand reads the command that the request describes.
-func (c *call) agentCommand() (sandbox.Command, error) {
+// agentFailure is api.failure, and tells the client whether to try again.
+func (c *call) agentFailure(rec *sandbox.Execution) error {
+	err := c.api.failure(rec)
+	if start := (*sandbox.StartError)(nil); err != nil && !errors.As(err, &start) {
+		// The command may have done anything: it must not be repeated, which the
+		// clients do with what has failed unless they are told.
+		c.w.Header().Set("X-Should-Retry", "false")
+	}
+	return err
+}
+
+// agentRequest reads the command that the request describes.
+func (c *call) agentRequest() (*agentRequest, error) {
 	var (
-		cmd     = sandbox.Command{Wait: sandbox.WaitExit}
+		req     = &agentRequest{cmd: sandbox.Command{Wait: sandbox.WaitExit}}
 		timeout = float64(agentTimeout)
+		yield   float64
 	)
 	err := c.decode(map[string]field{
-		"command":   intoCommand(&cmd.Shell),
-		"maxBuffer": intoInteger(&cmd.MaxOutput, 0, maxAgentBuffer),
+		"command":   intoCommand(&req.cmd.Shell),
+		"maxBuffer": intoInteger(&req.cmd.MaxOutput, 0, maxAgentBuffer),
 		"timeout":   orNull(intoSeconds(&timeout)),
-		"workdir":   orNull(intoString(&cmd.Dir)),
+		"workdir":   orNull(intoString(&req.cmd.Dir)),
+		"openStdin": intoBool(&req.cmd.OpenStdin),
+		"yield": orNull(func(value json.RawMessage) string {
+			req.yield = &yield
+			return intoYield(&yield)(value)
+		}),
 	})
-	if err != nil {
-		return cmd, err
+	switch {
+	case err != nil:
+		return nil, err
+	case req.cmd.Shell == "":
+		return nil, missing("command")
+	case req.cmd.OpenStdin && req.yield == nil:
+		return nil, invalid("openStdin", "needs yield: nobody could write to the command before it has ended")
 	}
-	if cmd.Shell == "" {
-		return cmd, missing("command")
+	req.cmd.Timeout = seconds(timeout)
+	return req, nil
+}
+
+// seconds returns a time span, rounded up.
+func seconds(s float64) time.Duration { return time.Duration(math.Ceil(s * float64(time.Second))) }
+
+// intoYield decodes a time span in seconds that may be none.
+func intoYield(dst *float64) field {
+	return func(value json.RawMessage) string {
+		if problem := intoNumber(dst)(value); problem != "" {
+			return problem
+		}
+		if *dst < 0 || *dst > maxAgentTimeout {
+			return fmt.Sprintf("must be at least 0 and at most %d seconds", maxAgentTimeout)
+		}
+		return ""
 	}
-	cmd.Timeout = time.Duration(math.Ceil(timeout * float64(time.Second)))
-	return cmd, nil
 }
 
 // intoSeconds decodes a time span in seconds.

@@ -18,9 +18,11 @@ const (
 	maxFileName = 255
 )
 
-// checkPath refuses a name of a file that no file can have. The core refuses an
-// empty one and a NUL.
+// checkPath refuses a name of a file that no file can have.
 func checkPath(property, name string) error {
+	if strings.ContainsRune(name, 0) {
+		return invalid(property, "must not contain a NUL byte")
+	}
 	if len(name) > maxPath {
 		return invalid(property, fmt.Sprintf("must not be longer than %d bytes", maxPath))
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"time"
 
 	"github.com/sandbox-go/sandbox"
 )
@@ -15,13 +16,50 @@ func (c *call) runIn(key sandbox.Key, cmd sandbox.Command) (*sandbox.Execution, 
 	}
 	c.lift()
 	defer c.limit()
-	sb, err := c.api.manager.GetOrCreate(c.r.Context(), key, func(ctx context.Context) (*sandbox.Config, error) {
-		return c.config(ctx, key.Name)
-	})
+	sb, err := c.sandboxOf(key)
 	if err != nil {
 		return nil, err
 	}
 	return c.run(c.r.Context(), sb, cmd)
+}
+
+// startIn is runIn, but answers after a while with what there is by then, if the
+// command still runs. From then on it does not depend on the client any more.
+func (c *call) startIn(key sandbox.Key, cmd sandbox.Command, wait time.Duration) (*sandbox.Execution, error) {
+	if err := c.authorize(&cmd); err != nil {
+		return nil, err
+	}
+	c.lift()
+	defer c.limit()
+	sb, err := c.sandboxOf(key)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.r.Context()))
+	detach := context.AfterFunc(c.r.Context(), cancel)
+	exec, err := sb.Start(ctx, cmd)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	c.execution = exec.ID()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-exec.Done():
+	case <-timer.C:
+		if !detach() { // the client has just left
+			<-exec.Done()
+		}
+	}
+	return exec.Execution(), nil
+}
+
+// sandboxOf returns the sandbox of that key, which is made when there is none.
+func (c *call) sandboxOf(key sandbox.Key) (sandbox.Sandbox, error) {
+	return c.api.manager.GetOrCreate(c.r.Context(), key, func(ctx context.Context) (*sandbox.Config, error) {
+		return c.config(ctx, key.Name)
+	})
 }
 
 // run runs cmd in sb.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -207,18 +208,18 @@ func TestTerminal(t *testing.T) {
 	inBubble(t, "a-reader-that-pauses-holds-the-command-and-misses-nothing", func(t *testing.T) {
 		w := start(t, nil)
 		const size = 4 << 20
-		var written int
+		var written atomic.Int64
 		w.backend.Handle("flood", func(p *fake.Process) int {
-			for written < size {
+			for written.Load() < size {
 				n, _ := io.WriteString(p.Stdout, strings.Repeat("x", 1<<10))
-				written += n
+				written.Add(int64(n))
 			}
 			return 0
 		})
 		conn := w.terminal(t, w.sandbox(t, "a"), "?command=flood")
 		time.Sleep(time.Hour)
-		if written > 1<<20 {
-			t.Errorf("%d bytes were written and nobody read", written)
+		if n := written.Load(); n > 1<<20 {
+			t.Errorf("%d bytes were written and nobody read", n)
 		}
 		if got := readSession(t, conn); len(got.printed) != size {
 			t.Errorf("%d bytes", len(got.printed))

@@ -20,7 +20,7 @@ import (
 )
 
 // The whole protocol, one request a row. In path, {id} and {other} are sandboxes
-// of the owners a and b, {exec} a finished execution in {id}, {gone} a sandbox that
+// of the owners a and b, {exec} a finished execution in {id}, {handle} one of owner a's agent, {gone} a sandbox that
 // has died. In want, "*" stands for anything. A row whose code is an error must
 // start no command unless it says which.
 func TestWire(t *testing.T) {
@@ -69,6 +69,7 @@ type wireTest struct {
 const (
 	room      = "/api/rooms/r1/sandbox/exec"
 	agent     = "/agents/agent_1/sandbox/exec"
+	handle    = "/agents/worker/sandbox/exec/{handle}"
 	sandboxes = "/v1/sandboxes"
 	exec      = "/v1/sandboxes/{id}/exec"
 
@@ -354,7 +355,7 @@ func wire() []wireTest {
 		{name: "file-read-outside", method: "GET", path: files + "?path=../../../etc/passwd", code: 403, want: sbError("../../../etc/passwd: leads out of the sandbox", "forbidden")},
 		{name: "file-read-no-path", method: "GET", path: files, code: 400, want: sbError("path: is missing*", "invalid_request")},
 		{name: "file-read-empty-path", method: "GET", path: files + "?path=", code: 400},
-		{name: "file-read-nul", method: "GET", path: files + "?path=a%00b", code: 400, want: sbError("path: contains a NUL byte*", "invalid_request")},
+		{name: "file-read-nul", method: "GET", path: files + "?path=a%00b", code: 400, want: sbError("path: must not contain a NUL byte", "invalid_request")},
 		{name: "file-read-long-name", method: "GET", path: files + "?path=" + strings.Repeat("x", 300), code: 400, want: sbError("path: must not have a part longer than 255 bytes", "invalid_request")},
 		{name: "file-read-long-path", method: "GET", path: files + "?path=" + strings.Repeat("x/", 3000), code: 400, want: sbError("path: must not be longer than 4096 bytes", "invalid_request")},
 		{name: "file-read-not-utf8-name", method: "GET", path: files + "?path=%ff", code: 404, want: sbError("�: file does not exist", "not_found")},
@@ -464,6 +465,33 @@ func wire() []wireTest {
 		{name: "agent-engine-stopped", set: noEngine, method: "POST", path: agent, body: `{"command":"true"}`, code: 503, wantHeader: maybeRetry, want: agentError("*", "UNAVAILABLE")},
 		{name: "agent-lost", method: "POST", path: agent, body: `{"command":"lose it"}`, code: 503, wantHeader: noRetry, want: agentError("*", "UNAVAILABLE"), starts: []string{"lose it"}},
 		{name: "agent-no-shell", method: "POST", path: agent, body: `{"command":"no-shell"}`, code: 500, wantHeader: maybeRetry, want: agentError("sh: not found", "INTERNAL"), starts: []string{"no-shell"}},
+		{name: "agent-yield", method: "POST", path: agent, body: `{"command":"sleep 9000","yield":0.5}`, code: 200, want: `{"exitCode":null,"handle":"*","state":"running","stdout":"a\n","stderr":"","stdoutOffset":2,"stderrOffset":0}`},
+		{name: "agent-yield-null", method: "POST", path: agent, body: `{"command":"echo hi","yield":null}`, code: 200, want: agentWant("0", "hi\\n", "", "3", "0")},
+		{name: "agent-yield-negative", method: "POST", path: agent, body: `{"command":"true","yield":-1}`, code: 400, want: agentError("yield: must be at least 0 and at most 3600 seconds", "INVALID_REQUEST")},
+		{name: "agent-yield-lost", method: "POST", path: agent, body: `{"command":"lose it","yield":5}`, code: 503, wantHeader: noRetry, starts: []string{"lose it"}},
+		{name: "agent-yield-bad-workdir", method: "POST", path: agent, body: `{"command":"true","workdir":"/missing","yield":5}`, code: 400, starts: []string{"true"}},
+		{name: "agent-open-stdin-alone", method: "POST", path: agent, body: `{"command":"true","openStdin":true}`, code: 400, want: agentError("openStdin: needs yield*", "INVALID_REQUEST")},
+		{name: "agent-handle", method: "GET", path: handle, code: 200, want: agentWant("0", "hi\\n", "", "3", "0")},
+		{name: "agent-handle-offset", method: "GET", path: handle + "?stdoutOffset=1&wait=1", code: 200, want: agentWant("0", "i\\n", "", "3", "0")},
+		{name: "agent-handle-past-the-end", method: "GET", path: handle + "?stdoutOffset=4", code: 400, want: agentError("stdoutOffset: is past the stream's current end, 3", "INVALID_REQUEST")},
+		{name: "agent-handle-negative-offset", method: "GET", path: handle + "?stderrOffset=-1", code: 400},
+		{name: "agent-handle-bad-wait", method: "GET", path: handle + "?wait=NaN", code: 400, want: agentError("wait: must be at least 0*", "INVALID_REQUEST")},
+		{name: "agent-handle-unknown", method: "GET", path: "/agents/worker/sandbox/exec/exec_none", code: 404, want: agentError("there is no execution of that handle", "NOT_FOUND")},
+		{name: "agent-handle-of-another-owner", method: "GET", path: handle, header: keyB, code: 404},
+		{name: "agent-handle-post", method: "POST", path: handle, code: 405, wantHeader: map[string]string{"Allow": "DELETE, GET"}},
+		{name: "agent-kill-over", method: "DELETE", path: handle, code: 200, want: agentWant("0", "hi\\n", "", "3", "0")},
+		{name: "agent-stdin-over", method: "POST", path: handle + "/stdin", body: "x", code: 409, wantHeader: noRetry, want: agentError("the command's input is not open*", "CONFLICT")},
+		{name: "agent-stdin-get", method: "GET", path: handle + "/stdin", code: 405},
+		{name: "agent-read", method: "POST", path: "/agents/worker/sandbox/read", body: `{"path":"notes"}`, code: 200, want: `{"bytesRead":6,"content":"héllo"}`},
+		{name: "agent-read-missing", method: "POST", path: "/agents/worker/sandbox/read", body: `{"path":"none"}`, code: 404, want: agentError("none: file does not exist", "NOT_FOUND")},
+		{name: "agent-read-directory", method: "POST", path: "/agents/worker/sandbox/read", body: `{"path":"."}`, code: 400, want: agentError(".: is a directory", "INVALID_REQUEST")},
+		{name: "agent-read-outside", method: "POST", path: "/agents/worker/sandbox/read", body: `{"path":"/../../etc/passwd"}`, code: 403, want: agentError("*", "FORBIDDEN")},
+		{name: "agent-read-no-path", method: "POST", path: "/agents/worker/sandbox/read", body: `{}`, code: 400, want: agentError("path: *", "INVALID_REQUEST")},
+		{name: "agent-read-no-key", method: "POST", path: "/agents/worker/sandbox/read", header: none, body: `{"path":"notes"}`, code: 401},
+		{name: "agent-read-get", method: "GET", path: "/agents/worker/sandbox/read", code: 405},
+		{name: "agent-write", method: "POST", path: "/agents/worker/sandbox/write", body: `{"path":"a/b","content":""}`, code: 200, want: `{"success":true}`},
+		{name: "agent-write-no-content", method: "POST", path: "/agents/worker/sandbox/write", body: `{"path":"a"}`, code: 400, want: agentError("content: *", "INVALID_REQUEST")},
+		{name: "agent-write-directory", method: "POST", path: "/agents/worker/sandbox/write", body: `{"path":".","content":""}`, code: 400},
 		{name: "agent-get", method: "GET", path: agent, code: 405, wantHeader: map[string]string{"Allow": "POST"}, want: agentError("*", "INVALID_REQUEST")},
 		{name: "agent-no-id", method: "POST", path: "/agents/", code: 404, want: agentError("*", "NOT_FOUND")},
 		{name: "agent-unknown-route", method: "POST", path: "/agents/a/sandbox/exec/", code: 404, want: agentError("*", "NOT_FOUND")},
@@ -487,6 +515,7 @@ func (w *world) populate(t *testing.T) *strings.Replacer {
 	}
 	id, gone, other := create("a", httpapi.Sandboxes, ""), create("a", httpapi.Sandboxes, ""), create("b", httpapi.Sandboxes, "")
 	create("a", httpapi.Rooms, "warm")
+	worker := create("a", httpapi.Agents, "worker")
 	run := func(sb sandbox.Sandbox, shell string) string {
 		rec, err := sb.Run(t.Context(), sandbox.Command{Shell: shell})
 		if err != nil {
@@ -507,7 +536,14 @@ func (w *world) populate(t *testing.T) *strings.Replacer {
 	run(gone, "true")
 	w.backend.Lose(gone.ID())
 	<-gone.Gone()
-	return strings.NewReplacer("{id}", id.ID(), "{exec}", exec, "{gone}", gone.ID(), "{other}", other.ID())
+	handle := ""
+	if worker != nil { // where there is room for it
+		handle = run(worker, "echo hi")
+		if err := worker.Files().Write(t.Context(), "notes", strings.NewReader("héllo"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return strings.NewReplacer("{handle}", handle, "{id}", id.ID(), "{exec}", exec, "{gone}", gone.ID(), "{other}", other.ID())
 }
 
 func (tt *wireTest) send(t *testing.T, w *world, path string) (*http.Response, string) {
