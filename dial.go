@@ -24,7 +24,7 @@ func (sb *box) dial(ctx context.Context, port int) (net.Conn, error) {
 		return nil, err
 	}
 	dialer, ok := sb.instance.(backend.Dialer)
-	if !ok {
+	if !ok || !sb.backend.Ports {
 		return nil, errors.ErrUnsupported
 	}
 	return dialer.Dial(ctx, port)

@@ -30,7 +30,7 @@ func (f files) open(op string, names ...string) (backend.Files, error) {
 		return nil, f.wrap(op, err)
 	}
 	filer, ok := f.sb.instance.(backend.Filer)
-	if !ok {
+	if !ok || !f.sb.backend.Files {
 		return nil, f.wrap(op, errors.ErrUnsupported)
 	}
 	return filer.Files(), nil

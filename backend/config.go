@@ -77,8 +77,11 @@ type Info struct {
 	// OOM: Exit.OOMKilled and Usage.OOMKills are told.
 	OOM bool `json:"oom"`
 
-	// Terminal: Spec.Terminal is honoured.
+	// Terminal: Spec.Terminal is honoured. Files and Ports: instances are a Filer
+	// and a Dialer.
 	Terminal bool `json:"terminal"`
+	Files    bool `json:"files"`
+	Ports    bool `json:"ports"`
 
 	// Caveats says in sentences, for the person who runs the service, what is
 	// not isolated or not promised.

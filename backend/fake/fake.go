@@ -97,6 +97,8 @@ func (b *Backend) Info() backend.Info {
 		OwnNetwork:  true,
 		OOM:         true,
 		Terminal:    true,
+		Files:       true,
+		Ports:       true,
 		Caveats:     []string{"No command is really run."},
 	}
 }

@@ -33,6 +33,7 @@ type instance struct {
 	destroyed  bool
 	starting   sync.WaitGroup // Add only with mu held, and not while destroying
 	live       []process
+	open       *os.Root // of the start directory, once tree has opened it
 }
 
 func (b *local) newInstance(id string) (_ *instance, err error) {
@@ -87,10 +88,13 @@ func (i *instance) environ() []string {
 	}
 }
 
+// aliases are what the start directory is called on other backends.
+var aliases = [...]string{"/workspace", "/home/user"}
+
 // dir returns the directory that a command's means.
 func (i *instance) dir(d string) string {
-	for _, alias := range []string{"/workspace", "/home/user"} {
-		clean := filepath.Clean(d)
+	clean := filepath.Clean(d)
+	for _, alias := range aliases {
 		if rest, ok := strings.CutPrefix(clean, alias); ok && (rest == "" || rest[0] == '/') {
 			return filepath.Join(i.work(), rest)
 		}
@@ -188,6 +192,10 @@ func (i *instance) destroy(done chan<- struct{}) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.open != nil {
+		i.open.Close()
+		i.open = nil
+	}
 	i.err = err
 	i.destroying = nil
 	close(done)

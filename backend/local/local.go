@@ -154,6 +154,9 @@ type runner interface {
 
 	start(ctx context.Context, o *order, spec *backend.Spec) (process, error)
 
+	// files reaches what is below i's start directory.
+	files(i *instance) (backend.Files, error)
+
 	// sweep ends every process of a user that belongs to one sandbox.
 	sweep(ctx context.Context, u account) error
 
@@ -190,8 +193,10 @@ func (b *local) Info() backend.Info {
 		Name:        "local",
 		Containment: b.runner.containment(),
 		OwnUser:     b.users != nil,
+		Ports:       true,
 		Caveats:     []string{"Commands see the machine's files, network and processes, and nothing limits what they use."},
 	}
+	info.Files = b.users == nil || info.Containment == backend.ContainmentSupervisor
 	if b.users == nil {
 		info.Caveats = append(info.Caveats,
 			"Commands run as the service's own user: they can read what it can read, and can signal it and each other.")

@@ -9,6 +9,7 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/agent/wire"
+	"github.com/sandbox-go/sandbox/internal/files"
 )
 
 func newRunner(dir string, groups bool) runner {
@@ -71,6 +72,10 @@ func (r *agentRunner) start(ctx context.Context, o *order, spec *backend.Spec) (
 		return nil, err
 	}
 	return p, nil
+}
+
+func (r *agentRunner) files(i *instance) (backend.Files, error) {
+	return &files.Client{Start: i.Start, Program: agent.FilesCommand(), Root: "."}, nil
 }
 
 func (r *agentRunner) sweep(ctx context.Context, u account) error {

@@ -1,9 +1,10 @@
-//go:build darwin || linux
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
 package local
 
 import (
 	"context"
+	"errors"
 	"syscall"
 
 	"github.com/sandbox-go/sandbox/backend"
@@ -34,6 +35,15 @@ func (groupRunner) start(ctx context.Context, o *order, spec *backend.Spec) (pro
 		return nil, ctx.Err()
 	}
 	return g, nil
+}
+
+// files has the service itself reach them, which it may only do as the user whose
+// they are.
+func (groupRunner) files(i *instance) (backend.Files, error) {
+	if i.user.own {
+		return nil, errors.ErrUnsupported
+	}
+	return i.tree()
 }
 
 // sweep does nothing: a process that may signal as that user alone is what this

@@ -24,6 +24,11 @@ const (
 // makes the directory home the user's own before it gives it up.
 func ServeCommand(path, home, user string) []string { return []string{path, "serve", home, user} }
 
+// FilesCommand returns the beginning of the command line of a files.Client, whose
+// process is the agent's program wherever that lies: a command's first process is
+// a copy of its supervisor until it executes something else.
+func FilesCommand() []string { return []string{"/proc/self/exe", "files"} }
+
 // InitCommand returns the command line of a container's first process. It reaps,
 // forwards signals, and ends, and the container with it, after lifetime; 0 is
 // never.

@@ -14,6 +14,7 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent/pid1"
 	"github.com/sandbox-go/sandbox/internal/agent/serve"
 	"github.com/sandbox-go/sandbox/internal/agent/supervise"
+	"github.com/sandbox-go/sandbox/internal/files"
 )
 
 func main() {
@@ -33,6 +34,8 @@ func main() {
 			home, user = os.Args[2], os.Args[3]
 		}
 		err = serve.Container(home, user)
+	case "files":
+		os.Exit(files.Main(os.Args[2:]))
 	case "init":
 		err = pid1.Main(os.Args[2:])
 	default:
