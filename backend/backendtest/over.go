@@ -9,7 +9,7 @@ import (
 
 // pipeful is more than readers may be behind, so that a command whose output is not
 // read leaves some of it in the pipe, and so little more that it is not held.
-const pipeful = 350 << 10
+const pipeful = 310 << 10
 
 // overCases are about when an execution is over.
 func overCases() []Case {
