@@ -3,7 +3,6 @@ package httpapi_test
 import (
 	"context"
 	"net"
-	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -27,7 +26,7 @@ func BenchmarkExec(b *testing.B) {
 				b.Fatal(err)
 			}
 			go w.server.Serve(l)
-			w.client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			w.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
 			}
 			path := api.path

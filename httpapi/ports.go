@@ -108,6 +108,9 @@ func openPort(c *call) error {
 		return fmt.Errorf("port %d: %w", number, sandbox.ErrGone)
 	default:
 	}
+	if !sb.Info().Backend.Ports {
+		return errNoPorts
+	}
 	p := c.api.ports.open(key, sb, number)
 	c.reply(http.StatusOK, struct {
 		URL  string `json:"url"`
@@ -115,6 +118,9 @@ func openPort(c *call) error {
 	}{c.portURL(p), number})
 	return nil
 }
+
+// errNoPorts is the answer where there are none.
+var errNoPorts = &Error{Status: http.StatusNotImplemented, Message: "this backend does not reach ports"}
 
 // portURL returns where a port is to be reached.
 func (c *call) portURL(p *port) string {

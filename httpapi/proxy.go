@@ -185,7 +185,7 @@ func (t *tunnel) explain(err error) error {
 	case errors.Is(err, backend.ErrRefused):
 		return &Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("nobody listens on port %d of the sandbox", t.port.port), err: err}
 	case errors.Is(err, errors.ErrUnsupported):
-		return &Error{Status: http.StatusNotImplemented, Message: "this backend does not reach ports", err: err}
+		return errNoPorts
 	}
 	return &Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("port %d of the sandbox has not answered", t.port.port), err: err}
 }

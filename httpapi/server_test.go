@@ -96,7 +96,7 @@ func TestServer(t *testing.T) {
 
 	inBubble(t, "a-connection-serves-again-after-a-stream", func(t *testing.T) {
 		w := start(t, nil)
-		w.client.Transport.(*http.Transport).MaxConnsPerHost = 1
+		w.transport.MaxConnsPerHost = 1
 		id := w.sandbox(t, "a")
 		resp, events := w.open(t, id, `{"command":"echo hi","stream":true}`)
 		events.all(t)
@@ -228,7 +228,7 @@ func TestServer(t *testing.T) {
 		})
 		protocols := new(http.Protocols)
 		protocols.SetUnencryptedHTTP2(true)
-		transport := w.client.Transport.(*http.Transport)
+		transport := w.transport
 		transport.Protocols = protocols
 		id := w.sandbox(t, "a")
 		resp, events := w.open(t, id, streamBody)

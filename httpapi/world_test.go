@@ -19,15 +19,16 @@ import (
 // A world is a server of the three APIs over a scripted backend, and a client of
 // it. In a synctest bubble all of it is inside.
 type world struct {
-	opts    httpapi.Options
-	limits  sandbox.ManagerOptions
-	fake    fake.Options
-	server  http.Server // its Handler defaults to a mux with all three APIs
-	backend *fake.Backend
-	manager *sandbox.Manager
-	api     *httpapi.Handlers
-	client  *http.Client
-	dial    func() (net.Conn, error)
+	opts      httpapi.Options
+	limits    sandbox.ManagerOptions
+	fake      fake.Options
+	server    http.Server // its Handler defaults to a mux with all three APIs
+	backend   *fake.Backend
+	manager   *sandbox.Manager
+	api       *httpapi.Handlers
+	client    *http.Client // in tests, of documented requests only
+	transport *http.Transport
+	dial      func() (net.Conn, error)
 }
 
 // start starts a world, which set may change beforehand, and ends it with the
@@ -59,7 +60,11 @@ func start(t testing.TB, set func(*world)) *world {
 		Protocols:   protocols,
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return l.dial() },
 	}
+	w.transport = transport
 	w.client = &http.Client{Transport: transport}
+	if _, ok := t.(*testing.T); ok {
+		w.client.Transport = documented{transport, t}
+	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
