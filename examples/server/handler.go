@@ -11,10 +11,11 @@ import (
 // handler returns the service's routes. A service whose mux may redirect a path
 // such as /api/rooms//sandbox/exec can do with h.Register(mux). Here the three
 // prefixes come before the mux, so that such a path is answered as the documents
-// have it.
-func handler(h *httpapi.Handlers, openRooms bool) http.Handler {
+// have it. With a domain for ports, all hosts below it are the ports'.
+func handler(h *httpapi.Handlers, openRooms bool, portsDomain string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	mux.Handle("/openapi.yaml", httpapi.OpenAPI())
 
 	rooms := h.Rooms()
 	if openRooms {
@@ -25,6 +26,8 @@ func handler(h *httpapi.Handlers, openRooms bool) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
+		case portsDomain != "" && strings.HasSuffix(r.Host, "."+portsDomain):
+			h.Ports().ServeHTTP(w, r)
 		case below(path, "/api/rooms"):
 			rooms.ServeHTTP(w, r)
 		case below(path, "/v1/sandboxes"):

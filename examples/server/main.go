@@ -52,6 +52,8 @@ func run(ctx context.Context, args []string) error {
 	addr := flags.String("addr", "127.0.0.1:8080", "`address` to listen on")
 	backendName := flags.String("backend", "local", "where commands run: local")
 	openRooms := flags.Bool("open-rooms", false, "let rooms be used without a key")
+	baseURL := flags.String("base-url", "", "`URL` at which clients reach the service, where it is not the one that they ask for")
+	portsDomain := flags.String("ports-domain", "", "`domain` below which every port of a sandbox gets a host of its own")
 	keys := splitKeys(os.Getenv("SANDBOX_API_KEYS"))
 	flags.Func("key", "API `key`, an account of its own; may be repeated, and adds to SANDBOX_API_KEYS", func(key string) error {
 		if key == "" {
@@ -82,12 +84,18 @@ func run(ctx context.Context, args []string) error {
 		log.Warn(caveat, "backend", b.Info().Name)
 	}
 	m := sandbox.NewManager(b, &sandbox.ManagerOptions{Logger: log})
-	opts := &httpapi.Options{Authenticate: httpapi.BearerKeys(accounts(keys)), Logger: log}
+	opts := &httpapi.Options{
+		Authenticate: httpapi.BearerKeys(accounts(keys)),
+		BaseURL:      *baseURL,
+		PortsDomain:  *portsDomain,
+		Logger:       log,
+	}
 	if *openRooms {
 		opts.AuthenticateRooms = httpapi.Anyone
 	}
+	h := httpapi.New(m, opts)
 	server := &http.Server{
-		Handler:           handler(httpapi.New(m, opts), *openRooms),
+		Handler:           handler(h, *openRooms, *portsDomain),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       time.Minute, // httpapi lifts this and the next while a command runs
 		WriteTimeout:      time.Minute,
@@ -101,7 +109,7 @@ func run(ctx context.Context, args []string) error {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
-	return errors.Join(err, shutDown(server, m, b))
+	return errors.Join(err, shutDown(server, h, m, b))
 }
 
 // newBackend returns the backend of that name.
@@ -113,14 +121,14 @@ func newBackend(name string) (backend.Backend, error) {
 	return nil, fmt.Errorf("there is no backend %q: use local", name)
 }
 
-// shutDown takes no new connections, ends what runs, so that every stream gets its
-// last event, waits until all answers are sent, and lets go of the backend.
-func shutDown(server *http.Server, m *sandbox.Manager, b backend.Backend) error {
+// shutDown takes no new connections, ends what runs, so that every stream and every
+// terminal is told, waits until all answers are sent, and lets go of the backend.
+func shutDown(server *http.Server, h *httpapi.Handlers, m *sandbox.Manager, b backend.Backend) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	drained := make(chan error, 1)
 	go func() { drained <- server.Shutdown(ctx) }()
-	err := errors.Join(m.Close(ctx), <-drained)
+	err := errors.Join(m.Close(ctx), <-drained, h.Wait(ctx))
 	server.Close() // of clients that do not take their answer
 
 	ctx, cancel = context.WithTimeout(context.Background(), closeTime)

@@ -104,6 +104,7 @@ func (s *service) do(t *testing.T, key, method, path, body string, code int, par
 func TestServes(t *testing.T) {
 	s := serve(t, []string{"SANDBOX_API_KEYS=one, two"}, "-key", "three", "-open-rooms")
 	s.do(t, "", "GET", "/healthz", "", 200, "ok")
+	s.do(t, "", "GET", "/openapi.yaml", "", 200, "openapi: 3.1")
 	s.do(t, "", "GET", "/nothing", "", 404, "")
 
 	s.do(t, "", "POST", "/api/rooms/r/sandbox/exec", `{"cmd":"echo hi >file; cat file"}`, 200, `"stdout":"hi\n"`)
@@ -121,6 +122,9 @@ func TestServes(t *testing.T) {
 	s.do(t, "two", "POST", "/v1/sandboxes/"+id+"/exec", `{"command":"echo $A","env":{"A":"b"},"stream":true}`, 200, "event: exit\n")
 	s.do(t, "one", "GET", "/v1/sandboxes/"+id, "", 404, `"type":"not_found"`)
 	s.do(t, "one", "GET", "/v1/sandboxes//executions", "", 404, `"type":"not_found"`)
+	s.do(t, "two", "PUT", "/v1/sandboxes/"+id+"/files", `{"path":"d/f","content":"hi"}`, 200, `"size_bytes":2`)
+	s.do(t, "two", "POST", "/v1/sandboxes/"+id+"/exec", `{"command":"cat d/f"}`, 200, `"stdout":"hi"`)
+	s.do(t, "two", "POST", "/v1/sandboxes/"+id+"/ports", `{"port":3000}`, 200, `"url":"`+s.url+`/v1/sandboxes/`+id+`/ports/3000/`)
 	s.stop(t)
 }
 
@@ -155,7 +159,7 @@ func TestSIGTERMEndsStreamsAndLeavesNothing(t *testing.T) {
 			last = append(last, line)
 		}
 	}
-	if n := len(last); n != 2 || last[0] != "event: exit" || !strings.Contains(last[1], `"status":"cancelled","exit_code":null`) {
+	if n := len(last); n != 3 || last[0] != "event: exit" || !strings.Contains(last[2], `"status":"cancelled","exit_code":null`) {
 		t.Errorf("after the signal: %q", last)
 	}
 	s.wait(t)
