@@ -74,7 +74,7 @@ func leakCases() []Case {
 		},
 	}, {
 		Name:  "the-service-is-not-seen",
-		Rule:  "Nothing of the service's environment is seen by commands, and no descriptor of its own.",
+		Rule:  "Nothing of the service's environment is seen by commands, and no descriptor of its own; of the supervisor nothing is seen at all.",
 		needs: needShell,
 		alone: true,
 		run: func(s *subject) {
@@ -106,10 +106,13 @@ func leakCases() []Case {
 					s.Errorf("descriptor %s is open", fd)
 				}
 			}
+			if b.Info().Containment == backend.ContainmentSupervisor {
+				s.printed(other.shell("{ ls /proc/$PPID/fd; cat /proc/$PPID/environ; } 2>/dev/null"), "", "")
+			}
 			if !b.Info().OwnUser {
 				return
 			}
-			rec := other.shell("cat /proc/1/environ /proc/$PPID/environ /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep " + name + "=[o]nly")
+			rec := other.shell("cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep " + name + "=[o]nly")
 			s.printed(rec, "", "")
 		},
 	}}
