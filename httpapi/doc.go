@@ -11,14 +11,39 @@
 //
 //	POST   /api/rooms/{roomID}/sandbox/exec           run a command in the room's sandbox
 //	DELETE /api/rooms/{roomID}                        remove the room's sandbox
+//
 //	POST   /v1/sandboxes                              make a sandbox
 //	GET    /v1/sandboxes                              list the account's sandboxes
 //	GET    /v1/sandboxes/{id}                         one of them
 //	DELETE /v1/sandboxes/{id}                         remove it
-//	POST   /v1/sandboxes/{id}/exec                    run a command, as JSON or as a stream of events
-//	GET    /v1/sandboxes/{id}/executions              what ran and runs there, oldest first
-//	GET    /v1/sandboxes/{id}/executions/{exec_id}    one of them
+//	POST   /v1/sandboxes/{id}/exec                    run a command, as JSON, as a stream of events, or in the background
+//	GET    …/{id}/executions                          what ran and runs there, oldest first
+//	GET    …/{id}/executions/{exec_id}                one of them
+//	DELETE …/{id}/executions/{exec_id}                cancel it
+//	GET    …/{id}/executions/{exec_id}/stream         follow its output, from any offset
+//	POST   …/{id}/executions/{exec_id}/stdin          write to it
+//	POST   …/{id}/executions/{exec_id}/signal         signal it
+//	GET    …/{id}/terminal                            run a command on a terminal, over a WebSocket
+//	POST   …/{id}/terminal/tickets                    a ticket for a browser to open one
+//	GET    …/{id}/files                               read a file, list a directory
+//	PUT    …/{id}/files                               write a file
+//	DELETE …/{id}/files                               remove a file or a directory
+//	POST   …/{id}/files/mkdir                         make a directory
+//	POST   …/{id}/files/rename                        move a file or a directory
+//	GET    …/{id}/files/archive                       a tree as tar
+//	PUT    …/{id}/files/archive                       a tree from tar
+//	POST   …/{id}/ports                               a URL of a TCP port
+//	any    …/{id}/ports/{port}/{token}/…              that URL
+//
 //	POST   /agents/{agentId}/sandbox/exec             run a command in the agent's sandbox
+//	GET    …/{agentId}/sandbox/exec/{handle}          read on
+//	DELETE …/{agentId}/sandbox/exec/{handle}          kill it
+//	POST   …/{agentId}/sandbox/exec/{handle}/stdin    write to it
+//	POST   …/{agentId}/sandbox/read                   read a file
+//	POST   …/{agentId}/sandbox/write                  write a file
+//
+// The OpenAPI document that [OpenAPI] serves has every parameter, property and status
+// code of them.
 //
 // [Handlers.Rooms], [Handlers.Sandboxes] and [Handlers.Agents] are plain handlers,
 // each for one API. They look at the escaped path of the request, which must begin
@@ -41,12 +66,14 @@
 // They are one JSON object, whatever the content type says. Property names are
 // case-sensitive, unknown ones are ignored, a known one given twice is a 400, and
 // so is what is not Unicode: invalid UTF-8 or half of a surrogate pair. A command
-// is at most 1 MiB. What is malformed makes no sandbox and starts nothing.
+// is at most 1 MiB. What is malformed makes no sandbox and starts nothing. Only the
+// bytes of files, archives and input, where they are the body themselves, may be of any
+// size: they are passed on as they come.
 //
 // Output is text in JSON, with U+FFFD for what is not UTF-8.
 //
-// The server's WriteTimeout is lifted while a command runs; 30 s after its end the
-// answer must have been taken. Streams need a ResponseWriter that
+// The server's WriteTimeout is lifted while a command runs, and its ReadTimeout while
+// such bytes come; 30 s after the end the answer must have been taken. Streams need a ResponseWriter that
 // [http.ResponseController] can flush.
 //
 // # Where the documents are silent
@@ -70,12 +97,49 @@
 // are invalid_request, too_large, unauthorized, insufficient_credit, forbidden,
 // not_found, conflict, rate_limited, unavailable and internal.
 //
+// Lists are whole unless limit (1 to 1,000) bounds them; after is the id of the item
+// before the page. Items are in the order in which they were made, so pages do not
+// shift; an id that is not in the list any more is a 400.
+//
+// With background, exec answers 202 with the running record. Only its timeout, of up to
+// 24 h and by default none, and the end of the sandbox end such a command. It keeps the
+// sandbox from being idle. With open_stdin the input stays open for …/stdin. While the
+// sandbox remembers an execution of the same Idempotency-Key, that one is the answer,
+// whatever the body says, and nothing is started.
+//
+// Every event of a stream has an id, OUT-ERR: how many bytes of each stream it and those
+// before it have told, up to the last whole character. …/stream goes on from there, by
+// Last-Event-ID or ?offset=; leaving it ends nothing. Output that is not stored is told
+// as an event gap, {"stream":…,"bytes":…,"offset":…}, whose offset is where the stream
+// goes on.
+//
+// A file's content is text; "lossy":true says that its bytes are not UTF-8, and
+// ?encoding=base64 and ?raw=true give them exactly. One JSON answer holds 16 MiB (more
+// is a 413: ask by offset and limit), one list 10,000 entries. PUT makes the directories
+// that are missing; with ?path= the body is the content itself. A file that is replaced
+// keeps its mode, unless one is given.
+//
+// A terminal's WebSocket has what is typed and printed as binary messages, and JSON as
+// text messages: {"type":"resize","cols":…,"rows":…} from the client; start, gap, exit
+// or error from the service, the last of which says how it ended. A client that leaves
+// ends the command, unless keep=true. Browsers send no header with a WebSocket: a ticket
+// opens one terminal, once, within 30 s. Origin must be the service's own host or one of
+// [Options.Origins].
+//
+// A port's URL is as good as a key to that port, and ends with the sandbox. See Ports
+// below.
+//
 // Agents: a call is over when the command itself exits. timeout is in seconds, more
 // than 0 and at most 3,600, and 300 by default (null too); when it is up the exitCode
 // is 124. maxBuffer is how many bytes of each stream are stored, at most 16 MiB; 0 is
 // 1 MiB. The offsets count the bytes of a stream up to the first that is not in the
 // response. A command that was cancelled has exitCode null. Every error after a
-// command has started has x-should-retry: false, since the clients retry.
+// command has started has x-should-retry: false, since the clients retry. With yield
+// (seconds, 0 too) the answer comes by then, with state running and exitCode null if the
+// command still runs; from then on it is independent of the client, and its handle reads
+// on: …?stdoutOffset=&stderrOffset=&wait=, which waits up to so many seconds for what is
+// new. With openStdin the input stays open. Reading and writing files make the agent's
+// sandbox as exec does.
 //
 // A client that leaves cancels a command of a room or an agent: it will try again,
 // and two copies must not run.
@@ -90,10 +154,32 @@
 //	a limit of the Manager                       503     429         429
 //	what the backend could not do                500     503         503
 //	a Config that the backend cannot honour      500     500         500
+//	an execution that is over, a closed input    -       409         409
+//	a file that does not exist                   -       404         404
+//	a directory, no directory, a special file    -       400         400
+//	no permission, a path out of the sandbox     -       403         403
+//	a file in the way, a directory not empty     -       409         409
+//	no space left                                -       507         507
+//	what the backend does not have               -       501         501
+//	nobody listens on the port                   -       502         -
 //
 // A stream answers with the same codes before its first event. After that, a
 // sandbox that is lost is the one error event, and every other end is the exit
 // event.
+//
+// # Ports
+//
+// What a sandbox serves is written by strangers, and below the service's own host a
+// browser would take it for the service. So a request to a port is passed on without
+// Authorization, Cookie, Referer, and any header that has the token in it; an answer
+// without Set-Cookie and what else acts on a whole origin, and with a
+// Content-Security-Policy that gives pages an origin of their own. They can run scripts,
+// but have no storage, and cannot read answers of their own server by fetch. For whole
+// web applications set [Options.PortsDomain], which gives each port a host. Requests for
+// those hosts go to [Handlers.Ports].
+//
+// A path below a port's URL reaches the program as it was sent, which needs a server that
+// does not send the paths through a ServeMux: that redirects "//" and "..".
 //
 // # Shutting down
 //
@@ -105,7 +191,10 @@
 //	defer cancel()
 //	drained := make(chan error, 1)
 //	go func() { drained <- server.Shutdown(ctx) }()
-//	err := errors.Join(manager.Close(ctx), <-drained)
+//	err := errors.Join(manager.Close(ctx), <-drained, handlers.Wait(ctx))
+//
+// Terminals, which the server does not know of any more, get their last message too:
+// [Handlers.Wait] waits for them.
 //
 // A client that does not read its stream holds Shutdown until ctx ends; then
 // server.Close cuts it off.

@@ -78,6 +78,54 @@ func ExampleError() {
 	// 402 {"error":{"message":"Credit balance exhausted.","type":"insufficient_credit"}}
 }
 
+// A command in the background is followed, from any offset, by whoever has its id.
+func ExampleHandlers_Sandboxes() {
+	b := fake.New(nil)
+	b.Handle("make", fake.Result(0, "compiling\nlinking\n", ""))
+	m := sandbox.NewManager(b, nil)
+	defer m.Close(context.Background())
+
+	h := httpapi.New(m, &httpapi.Options{Authenticate: httpapi.Anyone}).Sandboxes()
+	call := func(method, path, body string) (id, text string) {
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, httptest.NewRequest(method, path, strings.NewReader(body)))
+		var object struct{ ID string }
+		_ = json.Unmarshal(rec.Body.Bytes(), &object)
+		return object.ID, rec.Body.String()
+	}
+	sb, _ := call("POST", "/v1/sandboxes", `{}`)
+	exec, _ := call("POST", "/v1/sandboxes/"+sb+"/exec", `{"command":"make","background":true}`)
+	_, events := call("GET", "/v1/sandboxes/"+sb+"/executions/"+exec+"/stream?offset=0-0", "")
+	for line := range strings.Lines(events) {
+		if !strings.Contains(line, "exec_") { // which is another one each time
+			fmt.Print(line)
+		}
+	}
+	// Output:
+	// event: start
+	// id: 0-0
+	//
+	// event: stdout
+	// id: 18-0
+	// data: {"data":"compiling\nlinking\n"}
+	//
+	// event: exit
+	// id: 18-0
+}
+
+// The document says what every route takes and answers.
+func ExampleOpenAPI() {
+	mux := http.NewServeMux()
+	mux.Handle("GET /openapi.yaml", httpapi.OpenAPI())
+
+	rec := httptest.NewRecorder()
+	mux.ServeHTTP(rec, httptest.NewRequest("GET", "/openapi.yaml", nil))
+	first, _, _ := strings.Cut(rec.Body.String(), "\n")
+	fmt.Println(first)
+	// Output:
+	// openapi: 3.1.0
+}
+
 func answer(h http.Handler, r *http.Request) string {
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, r)

@@ -21,7 +21,7 @@ func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"command":"echo hi"}`, `{"command":"a","command":"b"}`, `{"COMMAND":"a"}`, `{"command":"\ud83d\ude00"}`, `{"command":"\ud83d"}`,
 		`{"command":"\\ud83d","env":{"A":"b"},"timeout_ms":1e3,"cwd":"/","stream":false}`, `[]`, `null`, ``, `{`, `{"command":1}`, "{\"command\":\"\xff\"}",
-		`{"command":"a"} x`, `{"x":{"command":"b"},"command":"a"}`, `{"comm\u0061nd":"a"}`, `{"command":"a","timeout_ms":-0.0}`, `{"command":"` + "\u2028" + `"}`,
+		`{"command":"a"} x`, `{"x":{"command":"b"},"command":"a"}`, `{"comm\u0061nd":"a"}`, `{"command":"a","timeout_ms":-0.0}`, `{"command":"a","background":true,"open_stdin":true}`, `{"command":"` + "\u2028" + `"}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -46,7 +46,7 @@ func FuzzBody(f *testing.F) {
 			t.Fatalf("answer is not JSON: %q", rec.Body)
 		}
 		switch rec.Code {
-		case http.StatusOK:
+		case http.StatusOK, http.StatusAccepted:
 			var seen map[string]any
 			if err := json.Unmarshal(body, &seen); err != nil {
 				t.Fatalf("ran %q of a body that is malformed: %v", started, err)
