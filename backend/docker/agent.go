@@ -8,8 +8,9 @@ const (
 )
 
 // PIDReserve is how many processes and threads a container may have beyond
-// Limits.PIDs: what the agent needs for 64 executions at once.
-const PIDReserve = agent.Reserve + 64*agent.SupervisorThreads
+// Limits.PIDs: what the agent needs for 16 executions at once. More of them share
+// the limit with their commands. It is not more since commands can use it too.
+const PIDReserve = agent.Reserve + 16*agent.SupervisorThreads
 
 // A program is the agent for one architecture, and the volume that holds it.
 type program struct {

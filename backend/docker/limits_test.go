@@ -91,7 +91,7 @@ func TestOutOfMemory(t *testing.T) {
 // able to run.
 func TestBothBombs(t *testing.T) {
 	ctx := testContext(t)
-	sb := newSandbox(t, newBackend(t, docker.Options{}), &sandbox.Config{Limits: sandbox.Limits{PIDs: 60, Memory: 64 << 20}})
+	sb := newSandbox(t, newBackend(t, docker.Options{}), &sandbox.Config{Limits: sandbox.Limits{PIDs: 60, Memory: 128 << 20}})
 	rec, err := sb.Run(ctx, sandbox.Command{
 		Shell:   `bomb() { ` + memoryBomb + ` & bomb | bomb & }; bomb; sleep 60`,
 		Timeout: 4 * time.Second,
