@@ -4,6 +4,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/sandbox-go/sandbox/backend"
@@ -58,20 +59,34 @@ func (r *agentRunner) running() (*agent.Local, error) {
 	return a, nil
 }
 
-func (r *agentRunner) start(ctx context.Context, o *order, spec *backend.Spec) (process, error) {
-	a, err := r.running()
-	if err != nil {
-		return nil, err
+// with calls f with an agent, and again with the next one when that has ended and
+// f has done nothing.
+func (r *agentRunner) with(f func(*agent.Local) error) error {
+	for {
+		a, err := r.running()
+		if err != nil {
+			return err
+		}
+		if err := f(a); !errors.Is(err, agent.ErrEnded) {
+			return err
+		}
+		<-a.Done()
 	}
+}
+
+func (r *agentRunner) start(ctx context.Context, o *order, spec *backend.Spec) (p process, err error) {
 	start := &wire.Start{Shell: o.shell, Argv: o.argv, Dir: o.dir, Env: o.env, UID: -1, GID: -1}
 	if o.user.own {
 		start.UID, start.GID, start.Own = int64(o.user.id), int64(o.user.id), true
 	}
-	p, err := a.Start(ctx, start, spec)
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	err = r.with(func(a *agent.Local) error {
+		started, err := a.Start(ctx, start, spec)
+		if err == nil {
+			p = started
+		}
+		return err
+	})
+	return p, err
 }
 
 func (r *agentRunner) files(i *instance) (backend.Files, error) {
@@ -79,11 +94,7 @@ func (r *agentRunner) files(i *instance) (backend.Files, error) {
 }
 
 func (r *agentRunner) sweep(ctx context.Context, u account) error {
-	a, err := r.running()
-	if err != nil {
-		return err
-	}
-	return a.Sweep(ctx, int64(u.id))
+	return r.with(func(a *agent.Local) error { return a.Sweep(ctx, int64(u.id)) })
 }
 
 func (r *agentRunner) close() {

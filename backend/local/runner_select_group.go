@@ -1,4 +1,4 @@
-//go:build darwin || (linux && !amd64 && !arm64)
+//go:build darwin || dragonfly || freebsd || (linux && !amd64 && !arm64) || netbsd || openbsd
 
 package local
 

@@ -24,6 +24,9 @@ const (
 	maxIdle = 32
 )
 
+// ErrEnded: the agent has ended, and has not done what it was asked for.
+var ErrEnded = pool.ErrClosed
+
 // A Local is an agent beside the service. Its methods may be called concurrently.
 type Local struct {
 	process *os.Process
@@ -158,7 +161,7 @@ func (l *Local) end(err error) {
 	l.mu.Lock()
 	l.ended = true
 	for _, w := range l.waiting {
-		w <- reply{err: fmt.Errorf("agent ended: %w", err)}
+		w <- reply{err: fmt.Errorf("%w: %w", ErrEnded, err)}
 	}
 	l.waiting = nil
 	l.mu.Unlock()
@@ -174,7 +177,7 @@ func (l *Local) request(message func(id int) wire.Message) reply {
 	l.mu.Lock()
 	if l.ended {
 		l.mu.Unlock()
-		return reply{err: pool.ErrClosed}
+		return reply{err: ErrEnded}
 	}
 	l.requests++
 	l.waiting[l.requests] = w

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
 package proc
 
@@ -19,7 +19,7 @@ func ExitOf(status unix.WaitStatus, usage *unix.Rusage) backend.Exit {
 		MaxRSS:     int64(usage.Maxrss) * rssUnit(),
 	}}
 	if status.Signaled() {
-		exit.Signal = backend.Signal(status.Signal())
+		exit.Signal = linuxSignal(status.Signal())
 	} else {
 		exit.Code = status.ExitStatus()
 	}

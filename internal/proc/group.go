@@ -1,4 +1,4 @@
-//go:build darwin || linux
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
 package proc
 

@@ -81,6 +81,3 @@ func groupMembers(group int) []backend.Survivor {
 	}
 	return members
 }
-
-// nativeSignal returns the signal of that number.
-func nativeSignal(s backend.Signal) (unix.Signal, bool) { return unix.Signal(s), s.Valid() }

@@ -190,15 +190,30 @@ func (p *Pool) newSupervisor() (*supervisor, error) {
 	return s, nil
 }
 
+// getSent returns a supervisor that has been sent a frame. One that has died while
+// it had nothing to do cannot be sent anything, and is passed over.
+func (p *Pool) getSent(ctx context.Context, frame []byte) (*supervisor, error) {
+	for {
+		s, err := p.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if s.sendFrame(frame) == nil {
+			return s, nil
+		}
+		p.drop(s)
+	}
+}
+
 // Sweep ends every process of a user whose processes belong to one sandbox, and
 // returns what survives.
 func (p *Pool) Sweep(ctx context.Context, uid int64) ([]backend.Survivor, error) {
-	s, err := p.get(ctx)
+	frame, err := wire.Append(nil, &wire.Sweep{UID: uid})
 	if err != nil {
 		return nil, err
 	}
-	if err := s.send(&wire.Sweep{UID: uid}); err != nil {
-		p.drop(s)
+	s, err := p.getSent(ctx, frame)
+	if err != nil {
 		return nil, err
 	}
 	m, err := s.reader.Next()

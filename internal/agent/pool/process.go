@@ -47,23 +47,27 @@ const answerTime = 10 * time.Second
 // [backend.Instance].
 func (p *Pool) Start(ctx context.Context, start *wire.Start, spec *backend.Spec) (*Process, error) {
 	start.HasInput = spec.Stdin != nil
-	s, err := p.get(ctx)
+	frame, err := wire.Append(nil, start)
+	if err != nil {
+		return nil, &backend.StartError{Reason: backend.TooLong, Detail: err.Error()}
+	}
+	s, err := p.getSent(ctx, frame)
 	if err != nil {
 		return nil, resources(err)
 	}
 	stop := context.AfterFunc(ctx, func() { s.conn.SetReadDeadline(time.Now().Add(answerTime)) })
-	proc, err := p.startOn(s, start, spec)
+	q, err := p.startOn(s, start, spec)
 	if !stop() && err == nil {
 		s.conn.SetReadDeadline(time.Time{})
 	}
 	if err == nil && ctx.Err() != nil {
-		proc.Discard()
-		if err := proc.Kill(); err != nil {
+		q.Discard()
+		if err := q.Kill(); err != nil {
 			return nil, err
 		}
 		return nil, ctx.Err()
 	}
-	return proc, err
+	return q, err
 }
 
 // resources makes a supervisor that did not start a command that did not: there
@@ -80,26 +84,19 @@ func resources(err error) error {
 	return e
 }
 
+// startOn hears what came of a Start that s was sent.
 func (p *Pool) startOn(s *supervisor, start *wire.Start, spec *backend.Spec) (*Process, error) {
-	err := s.send(start)
-	if errors.Is(err, wire.ErrTooLong) {
-		p.put(s)
-		return nil, &backend.StartError{Reason: backend.TooLong, Detail: err.Error()}
-	}
-	var m wire.Message
-	if err == nil {
-		m, err = s.reader.Next()
-	}
+	m, err := s.reader.Next()
 	switch m := m.(type) {
 	case *wire.Refused:
 		p.put(s)
 		return nil, &m.StartError
 	case *wire.Started:
-		proc, err := p.started(s, start, spec)
+		q, err := p.started(s, start, spec)
 		if err != nil {
 			p.drop(s)
 		}
-		return proc, err
+		return q, err
 	}
 	p.drop(s)
 	return nil, fmt.Errorf("%w: %w", errLost, err)
@@ -132,7 +129,7 @@ func (p *Pool) started(s *supervisor, start *wire.Start, spec *backend.Spec) (*P
 	defer p.mu.Unlock()
 	if p.closed {
 		go streams.Finish()
-		return nil, ErrClosed
+		return nil, errLost
 	}
 	p.tasks.Go(q.listen)
 	go q.complete()

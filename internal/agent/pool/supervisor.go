@@ -43,9 +43,18 @@ func (s *supervisor) hello() error {
 }
 
 func (s *supervisor) send(m wire.Message) error {
+	frame, err := wire.Append(nil, m)
+	if err != nil {
+		return err
+	}
+	return s.sendFrame(frame)
+}
+
+func (s *supervisor) sendFrame(frame []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return wire.Write(s.conn, m)
+	_, err := s.conn.Write(frame)
+	return err
 }
 
 // Rights reads from a unix socket and collects the descriptors that come with
