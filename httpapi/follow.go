@@ -74,6 +74,9 @@ func (c *call) streams() error {
 func (c *call) tell(ctx context.Context, exec sandbox.Exec, output sandbox.Stream, from sandbox.Offsets) error {
 	defer c.limitWhenOver(exec)()
 	f := &follower{events: newEventWriter(c.w, c.rc), output: output, pos: from}
+	if c.r.Method == http.MethodHead {
+		return nil
+	}
 	err := f.event("start", struct {
 		ID        string `json:"id"`
 		SandboxID string `json:"sandbox_id"`

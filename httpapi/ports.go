@@ -16,43 +16,58 @@ import (
 	"github.com/sandbox-go/sandbox"
 )
 
-const maxPort = 65535
+const (
+	maxPort = 65535
+
+	// maxPorts bounds the URLs of one sandbox.
+	maxPorts = 256
+
+	// maxIdlePortConns bounds the connections to one port that wait for another
+	// request.
+	maxIdlePortConns = 16
+)
 
 // A portTable has the ports that have a URL. A URL is as good as a key to its port:
 // it has a token that nobody can guess, and ends with the sandbox.
 type portTable struct {
-	mu      sync.Mutex // guards all below
-	byToken map[string]*port
-	byPort  map[portKey]*port
-}
-
-type portKey struct {
-	sandbox string // its id
-	port    int
+	mu        sync.Mutex // guards all below
+	byToken   map[string]*port
+	bySandbox map[string]map[int]*port // by the sandbox's id and the number
 }
 
 // A port is a TCP port of a sandbox that has a URL.
 type port struct {
-	portKey
 	key       sandbox.Key
 	box       sandbox.Sandbox
+	number    int
 	token     string
 	transport *http.Transport
 }
 
 func newPortTable() *portTable {
-	return &portTable{byToken: make(map[string]*port), byPort: make(map[portKey]*port)}
+	return &portTable{byToken: make(map[string]*port), bySandbox: make(map[string]map[int]*port)}
 }
 
 // open returns the port of that number, the same one whenever it is asked for.
-func (t *portTable) open(key sandbox.Key, box sandbox.Sandbox, number int) *port {
+func (t *portTable) open(key sandbox.Key, box sandbox.Sandbox, number int) (*port, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at := portKey{box.ID(), number}
-	if p := t.byPort[at]; p != nil {
-		return p
+	ports := t.bySandbox[box.ID()]
+	if p := ports[number]; p != nil {
+		return p, nil
 	}
-	p := &port{portKey: at, key: key, box: box, token: strings.ToLower(rand.Text())}
+	if len(ports) >= maxPorts {
+		return nil, &Error{Status: http.StatusTooManyRequests, Message: fmt.Sprintf("a sandbox has no more than %d ports", maxPorts)}
+	}
+	if ports == nil {
+		ports = make(map[int]*port)
+		t.bySandbox[box.ID()] = ports
+		go func() {
+			<-box.Gone()
+			t.close(box)
+		}()
+	}
+	p := &port{key: key, box: box, number: number, token: strings.ToLower(rand.Text())}
 	p.transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return box.Dial(ctx, number) },
 		// What the two sides have agreed on is passed on as it is.
@@ -60,23 +75,22 @@ func (t *portTable) open(key sandbox.Key, box sandbox.Sandbox, number int) *port
 		MaxIdleConns:       maxIdlePortConns,
 		IdleConnTimeout:    time.Minute,
 	}
-	t.byToken[p.token], t.byPort[at] = p, p
-	go func() {
-		<-box.Gone()
-		t.close(p)
-	}()
-	return p
+	t.byToken[p.token], ports[number] = p, p
+	return p, nil
 }
 
-// maxIdlePortConns bounds the connections to one port that wait for another request.
-const maxIdlePortConns = 16
-
-func (t *portTable) close(p *port) {
+// close forgets the ports of a sandbox that is gone.
+func (t *portTable) close(box sandbox.Sandbox) {
 	t.mu.Lock()
-	delete(t.byToken, p.token)
-	delete(t.byPort, p.portKey)
+	ports := t.bySandbox[box.ID()]
+	delete(t.bySandbox, box.ID())
+	for _, p := range ports {
+		delete(t.byToken, p.token)
+	}
 	t.mu.Unlock()
-	p.transport.CloseIdleConnections()
+	for _, p := range ports {
+		p.transport.CloseIdleConnections()
+	}
 }
 
 // find returns the port of a token, or nil.
@@ -111,7 +125,10 @@ func openPort(c *call) error {
 	if !sb.Info().Backend.Ports {
 		return errNoPorts
 	}
-	p := c.api.ports.open(key, sb, number)
+	p, err := c.api.ports.open(key, sb, number)
+	if err != nil {
+		return err
+	}
 	c.reply(http.StatusOK, struct {
 		URL  string `json:"url"`
 		Port int    `json:"port"`
@@ -128,7 +145,7 @@ func (c *call) portURL(p *port) string {
 	if domain := c.api.opts.PortsDomain; domain != "" {
 		base.Host, base.Path = p.token+"."+domain, ""
 	} else {
-		base = base.JoinPath(c.api.prefix, p.sandbox, "ports", strconv.Itoa(p.port), p.token)
+		base = base.JoinPath(c.api.prefix, p.box.ID(), "ports", strconv.Itoa(p.number), p.token)
 	}
 	return base.String()
 }
@@ -163,7 +180,7 @@ func publicPort(path []string) endpoint {
 func enterPort(c *call) error {
 	c.secret = c.path[3]
 	p := c.api.ports.find(c.path[3])
-	if c.api.opts.PortsDomain != "" || p == nil || p.sandbox != c.path[0] || strconv.Itoa(p.port) != c.path[2] {
+	if c.api.opts.PortsDomain != "" || p == nil || p.box.ID() != c.path[0] || strconv.Itoa(p.number) != c.path[2] {
 		return errNoPort
 	}
 	// The path is taken apart as it was sent: what is behind the token is the
@@ -182,7 +199,7 @@ var errNoPort = &Error{Status: http.StatusNotFound, Message: "there is no such p
 // usePort returns the port with its sandbox, which is thereby not idle.
 func (c *call) usePort(p *port) error {
 	sb, err := c.api.manager.Get(p.key)
-	if errors.Is(err, sandbox.ErrNotFound) || err == nil && sb.ID() != p.sandbox {
+	if errors.Is(err, sandbox.ErrNotFound) || err == nil && sb.ID() != p.box.ID() {
 		return errNoPort
 	}
 	return err

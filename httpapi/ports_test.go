@@ -226,7 +226,10 @@ func TestPorts(t *testing.T) {
 				}
 			}
 		})
-		conn, _, err := websocket.Dial(t.Context(), "ws://server"+url+"/echo", &websocket.DialOptions{HTTPClient: w.client})
+		conn, _, err := websocket.Dial(t.Context(), "ws://server"+url+"/echo", &websocket.DialOptions{
+			HTTPClient: w.client,
+			HTTPHeader: http.Header{"Origin": {"null"}},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,6 +256,16 @@ func TestPorts(t *testing.T) {
 		if again := w.port(t, id, 3000); again != url {
 			t.Errorf("%s, then %s", url, again)
 		}
+		for number := 4000; ; number++ {
+			code, _ := w.do(t, "POST", "/v1/sandboxes/"+other+"/ports", fmt.Sprintf(`{"port":%d}`, number))
+			if code == 429 && number == 4256 {
+				break
+			}
+			if code != 200 {
+				t.Fatalf("port %d: %d", number, code)
+			}
+		}
+		other = w.sandbox(t, "a")
 		if w.port(t, id, 3001) == url || w.port(t, other, 3000) == url {
 			t.Error("another port or sandbox has the same URL")
 		}

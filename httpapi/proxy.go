@@ -92,7 +92,7 @@ func (t *tunnel) rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
 	out.URL = &url.URL{
 		Scheme:   "http",
-		Host:     net.JoinHostPort("localhost", strconv.Itoa(t.port.port)),
+		Host:     net.JoinHostPort("localhost", strconv.Itoa(t.port.number)),
 		Path:     t.unescaped,
 		RawPath:  t.path,
 		RawQuery: r.In.URL.RawQuery,
@@ -103,6 +103,11 @@ func (t *tunnel) rewrite(r *httputil.ProxyRequest) {
 	out.Header.Del("Referer")
 	if !t.ownHost() {
 		out.Header.Del("Cookie")
+	}
+	// Programs that take WebSockets check that the page is theirs, by a host that they
+	// do not know here. Whoever knows the token may connect.
+	if out.Header.Get("Upgrade") != "" && out.Header.Get("Origin") != "" {
+		out.Header.Set("Origin", "http://"+out.Host)
 	}
 	// Whatever a proxy before this one has noted down.
 	for name, values := range out.Header {
@@ -156,7 +161,7 @@ func (t *tunnel) relocate(location string) string {
 			number = "80"
 		}
 		ip := net.ParseIP(host)
-		if number != strconv.Itoa(t.port.port) || host != "localhost" && (ip == nil || !ip.IsLoopback() && !ip.IsUnspecified()) {
+		if number != strconv.Itoa(t.port.number) || host != "localhost" && (ip == nil || !ip.IsLoopback() && !ip.IsUnspecified()) {
 			return location
 		}
 		u.Scheme, u.Host, u.User = "", "", nil
@@ -183,11 +188,11 @@ func (t *tunnel) explain(err error) error {
 	}
 	switch {
 	case errors.Is(err, backend.ErrRefused):
-		return &Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("nobody listens on port %d of the sandbox", t.port.port), err: err}
+		return &Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("nobody listens on port %d of the sandbox", t.port.number), err: err}
 	case errors.Is(err, errors.ErrUnsupported):
 		return errNoPorts
 	}
-	return &Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("port %d of the sandbox has not answered", t.port.port), err: err}
+	return &Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("port %d of the sandbox has not answered", t.port.number), err: err}
 }
 
 // A portWriter is what the proxy answers through.

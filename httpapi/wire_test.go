@@ -320,6 +320,7 @@ func wire() []wireTest {
 		{name: "sandbox-stream-far-past-the-end", method: "GET", path: execution0 + "/stream?offset=0-99999999999999999999", code: 400},
 		{name: "sandbox-stream-unknown", method: "GET", path: "/v1/sandboxes/{id}/executions/exec_none/stream", code: 404},
 		{name: "sandbox-stream-of-another-owner", method: "GET", path: execution0 + "/stream", header: keyB, code: 404, want: sbError("No sandbox with that id", "not_found")},
+		{name: "sandbox-stream-head", method: "HEAD", path: execution0 + "/stream", code: 200, wantHeader: map[string]string{"Content-Type": "text/event-stream"}},
 		{name: "sandbox-stdin-over", method: "POST", path: execution0 + "/stdin", body: "x", code: 409, want: sbError("the command's input is not open*", "conflict")},
 		{name: "sandbox-stdin-unknown", method: "POST", path: "/v1/sandboxes/{id}/executions/exec_none/stdin", body: "x", code: 404},
 		{name: "sandbox-stdin-of-another-owner", method: "POST", path: execution0 + "/stdin", header: keyB, body: "x", code: 404},
