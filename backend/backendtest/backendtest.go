@@ -81,6 +81,12 @@ type Harness struct {
 	// Refused is a configuration with which Create fails; nil when there is none.
 	Refused *backend.Config
 
+	// Echo makes a command that listens on a TCP port of the loopback address and
+	// sends back what each connection brings, until that has ended; nil when there
+	// is none. Any server of that kind will do: "nc -ll -p PORT -e cat" of busybox,
+	// "socat TCP-LISTEN:PORT,fork EXEC:cat", or a program of your own.
+	Echo func(port int) sandbox.Command
+
 	// Lose makes the sandbox of that id die without Destroy; nil when it cannot be
 	// done.
 	Lose func(tb testing.TB, b backend.Backend, id string)
@@ -101,6 +107,7 @@ func Cases() []Case {
 	return slices.Concat(
 		endedCases(), startCases(), overCases(), inputCases(), outputCases(), readerCases(),
 		killCases(), escapeCases(), lifeCases(), leakCases(), isolationCases(), driverCases(),
+		writtenCases(), signalCases(), handleCases(),
 	)
 }
 
@@ -169,6 +176,12 @@ const (
 	needSupervisor
 	needOwnUser
 	needOOM
+	needOwnFiles
+	needOwnPorts
+	needFiles
+	needPorts
+	needTerminal
+	needEcho
 )
 
 // missing returns what is missing in words, or nothing.
@@ -187,6 +200,12 @@ func (n need) missing(h Harness, info backend.Info) string {
 		{needSupervisor, info.Containment == backend.ContainmentSupervisor, "containment by a supervisor"},
 		{needOwnUser, info.OwnUser, "a user of the sandbox's own"},
 		{needOOM, info.OOM, "kills for memory to be told"},
+		{needOwnFiles, info.OwnFiles, "files of the sandbox's own"},
+		{needOwnPorts, info.OwnUser || info.OwnNetwork, "a user or a network of the sandbox's own"},
+		{needFiles, info.Files, "files"},
+		{needPorts, info.Ports, "ports"},
+		{needTerminal, info.Terminal, "terminals"},
+		{needEcho, h.Echo != nil, "a server that echoes"},
 	} {
 		if n&q.need != 0 && !q.has {
 			missing = append(missing, q.name)

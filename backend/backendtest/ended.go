@@ -114,7 +114,7 @@ func endedCases() []Case {
 					s.completed(rec, 3, "", "")
 				}
 			}
-			cmd := s.command(untilTerm("ready", "", 0))
+			cmd := s.command(await(backend.SIGTERM, "ready"))
 			cmd.Grace = long
 			e, stream := s.follow(cmd)
 			defer stream.Close()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend"
 )
 
 // killCases are about what a kill reaches, and what it does not.
@@ -65,7 +66,7 @@ func killCases() []Case {
 		Name: "a-grace-is-given",
 		Rule: "With a grace SIGTERM comes first, and a command that ends by itself within it may; what it prints then is kept.",
 		run: func(s *subject) {
-			cmd := s.command(untilTerm("ready ", "bye", 7))
+			cmd := s.command(await(backend.SIGTERM, "ready "), print("bye"), exit(7))
 			cmd.Grace = long
 			e, stream := s.follow(cmd)
 			defer stream.Close()
@@ -95,7 +96,7 @@ func killCases() []Case {
 		Name: "no-grace-is-no-signal",
 		Rule: "Without a grace no SIGTERM is sent: the command gets no chance to act.",
 		run: func(s *subject) {
-			e, stream := s.follow(s.command(untilTerm("ready", "bye", 7)))
+			e, stream := s.follow(s.command(await(backend.SIGTERM, "ready"), print("bye"), exit(7)))
 			defer stream.Close()
 			s.next(stream)
 			rec := s.cancel(e)

@@ -25,9 +25,12 @@ type Machine interface {
 	// Ignore makes this process and those it spawns from now on ignore the signals.
 	Ignore(...backend.Signal)
 
-	// AwaitTerm returns when a SIGTERM has come. It calls ready when one would not
-	// end the process any more.
-	AwaitTerm(ready func())
+	// Await returns when the signal has come. It calls ready when one would not end
+	// the process any more.
+	Await(s backend.Signal, ready func())
+
+	// Terminal returns the size of the process's terminal.
+	Terminal() *backend.TerminalSize
 
 	// Spawn starts a background process that runs p, and does not wait for it. Wait
 	// waits for all that this one has spawned.

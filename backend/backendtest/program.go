@@ -143,14 +143,17 @@ func ignoreTerm() step {
 	}}
 }
 
-// untilTerm prints ready, waits for a SIGTERM, prints text, and exits with code.
-func untilTerm(ready, text string, code int) step {
-	shell := fmt.Sprintf("trap %s TERM\n%s\nwhile :; do sleep 0.02; done 2>/dev/null",
-		quote(fmt.Sprintf("%s; exit %d", printf(text), code)), printf(ready))
-	return step{shell, func(m Machine) {
-		m.AwaitTerm(func() { m.Stdout([]byte(ready)) })
-		m.Stdout([]byte(text))
-		m.Exit(code)
+// await prints ready and waits for a signal.
+func await(sig backend.Signal, ready string) step {
+	shell := fmt.Sprintf("got=; trap got=1 %d\n%s\nwhile [ -z \"$got\" ]; do sleep 0.02; done 2>/dev/null", sig, printf(ready))
+	return step{shell, func(m Machine) { m.Await(sig, func() { m.Stdout([]byte(ready)) }) }}
+}
+
+// terminalSize prints how many rows and columns the terminal has.
+func terminalSize() step {
+	return step{"stty size", func(m Machine) {
+		size := m.Terminal()
+		m.Stdout(fmt.Appendf(nil, "%d %d\n", size.Rows, size.Cols))
 	}}
 }
 

@@ -63,11 +63,11 @@ func (m machine) Stdout(b []byte)             { m.Process.Stdout.Write(b) }
 func (m machine) Stderr(b []byte)             { m.Process.Stderr.Write(b) }
 func (m machine) Eat()                        { m.KillOOM() }
 
-func (m machine) AwaitTerm(ready func()) {
-	terms := m.Catch(backend.SIGTERM)
+func (m machine) Await(s backend.Signal, ready func()) {
+	come := m.Catch(s)
 	ready()
 	select {
-	case <-terms:
+	case <-come:
 	case <-m.Done():
 		m.Sleep(0)
 	}
