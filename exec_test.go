@@ -110,6 +110,39 @@ func TestGrace(t *testing.T) {
 	})
 }
 
+func TestNoGraceIsNoSignal(t *testing.T) {
+	for name, end := range map[string]struct {
+		cmd    sandbox.Command
+		cancel bool
+	}{
+		"timeout": {cmd: sandbox.Command{Shell: "cmd", Timeout: time.Second}},
+		"cancel":  {cmd: sandbox.Command{Shell: "cmd"}, cancel: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fb := fake.New(nil)
+				fb.Handle("cmd", func(p *fake.Process) int { p.Sleep(time.Hour); return 0 })
+				sb, stop := newSandbox(t, fb, nil, nil)
+				defer stop()
+				ex := start(t, sb, end.cmd)
+				if end.cancel {
+					if err := ex.Cancel(); err != nil {
+						t.Error(err)
+					}
+				}
+				wait(t, ex)
+				var ops []fake.Op
+				for _, call := range fb.Calls() {
+					ops = append(ops, call.Op)
+				}
+				if want := []fake.Op{fake.OpCreate, fake.OpStart, fake.OpKill}; !slices.Equal(ops, want) {
+					t.Errorf("the backend was asked for %v, want %v", ops, want)
+				}
+			})
+		})
+	}
+}
+
 func TestStartError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []sandbox.Status
