@@ -31,16 +31,31 @@ func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Inst
 	if err != nil {
 		return nil, err
 	}
-	i, err := b.create(ctx, cfg, img, p)
+	bounded, cancel := b.answering(ctx)
+	defer cancel()
+	i, err := b.create(bounded, cfg, img, p)
 	if errors.Is(err, errNoAgent) {
 		// Somebody removed the agent's volume after it had been filled.
 		b.distrust(p)
-		i, err = b.create(ctx, cfg, img, p)
+		i, err = b.create(bounded, cfg, img, p)
 	}
 	if err != nil {
-		return nil, err
+		return nil, unanswered(bounded, err)
 	}
 	return i, nil
+}
+
+// answering returns a context that bounds calls to an engine that may hang.
+func (b *Backend) answering(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, startTime, &Error{NoEngine, b.host, "see whether the engine hangs", nil})
+}
+
+// unanswered returns err, or why ctx ended if that was the reason for it.
+func unanswered(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // create makes one attempt, which leaves nothing behind when it fails.

@@ -3,6 +3,8 @@ package docker_test
 import (
 	"context"
 	"errors"
+	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -109,4 +111,21 @@ func TestCreateEngineStops(t *testing.T) {
 	}
 	p.restore()
 	eventually(t, "what was made is gone", func() bool { return len(left(t, api, ownerOf(t))) == 0 })
+}
+
+// An engine that hangs is found out within seconds.
+func TestEngineHangs(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "engine.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	begin := time.Now()
+	_, err = docker.New(testContext(t), &docker.Options{Host: "unix://" + l.Addr().String()})
+	if !errors.Is(err, docker.NoEngine) {
+		t.Errorf("got %v, want %v", err, docker.NoEngine)
+	}
+	if took := time.Since(begin); took > 15*time.Second {
+		t.Errorf("it took %v", took)
+	}
 }

@@ -41,12 +41,12 @@ func (b *Backend) image(ctx context.Context, ref string) (*image, error) {
 			return nil, err
 		}
 	}
-	found, err := b.api.ImageInspect(ctx, ref)
+	found, err := b.inspect(ctx, ref)
 	if errdefs.IsNotFound(err) && b.opts.Pull == PullMissing {
 		if err := b.pull(ctx, ref); err != nil {
 			return nil, err
 		}
-		found, err = b.api.ImageInspect(ctx, ref)
+		found, err = b.inspect(ctx, ref)
 	}
 	switch {
 	case errdefs.IsNotFound(err):
@@ -63,6 +63,13 @@ func (b *Backend) image(ctx context.Context, ref string) (*image, error) {
 		img.env = found.Config.Env
 	}
 	return img, nil
+}
+
+func (b *Backend) inspect(ctx context.Context, ref string) (client.ImageInspectResult, error) {
+	ctx, cancel := b.answering(ctx)
+	defer cancel()
+	found, err := b.api.ImageInspect(ctx, ref)
+	return found, unanswered(ctx, err)
 }
 
 // pull fetches ref and reports how it goes.

@@ -112,7 +112,7 @@ func (b *Backend) lockVolume(ctx context.Context, p *program, image string) (str
 		if !errdefs.IsConflict(err) {
 			return "", engineError(b.host, err)
 		}
-		if err := b.removeStaleLock(ctx, p); err != nil {
+		if err := b.removeStaleLock(ctx, p.volume); err != nil {
 			return "", err
 		}
 		select {
@@ -123,10 +123,10 @@ func (b *Backend) lockVolume(ctx context.Context, p *program, image string) (str
 	}
 }
 
-// removeStaleLock removes the lock that a service left that died while it held
-// it. Its age is taken by the engine's own clock.
-func (b *Backend) removeStaleLock(ctx context.Context, p *program) error {
-	held, err := b.api.ContainerInspect(ctx, p.volume, client.ContainerInspectOptions{})
+// removeStaleLock removes a lock, by its name or id, that a service left which
+// died while it held it. Its age is taken by the engine's own clock.
+func (b *Backend) removeStaleLock(ctx context.Context, lock string) error {
+	held, err := b.api.ContainerInspect(ctx, lock, client.ContainerInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil
 	}
@@ -195,14 +195,23 @@ func (p *program) archive() io.Reader {
 	return &buf
 }
 
-// removeOldAgents removes the volumes of the agents of other versions. The engine
-// refuses where a container still uses one; that is no error.
+// removeOldAgents removes locks that nobody holds any more, and the volumes of the
+// agents of other versions. The engine refuses where a container still uses one;
+// that is no error.
 func (b *Backend) removeOldAgents(ctx context.Context) error {
-	found, err := b.api.VolumeList(ctx, client.VolumeListOptions{Filters: client.Filters{}.Add("label", labelAgent)})
+	ours := client.Filters{}.Add("label", labelAgent)
+	locks, err := b.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
 	if err != nil {
 		return engineError(b.host, err)
 	}
 	var errs []error
+	for _, lock := range locks.Items {
+		errs = append(errs, b.removeStaleLock(ctx, lock.ID))
+	}
+	found, err := b.api.VolumeList(ctx, client.VolumeListOptions{Filters: ours})
+	if err != nil {
+		return engineError(b.host, err)
+	}
 	for _, v := range found.Items {
 		if current(v.Labels[labelAgent]) {
 			continue
