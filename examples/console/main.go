@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string) error {
 		Logger:       log,
 	})
 	mux := http.NewServeMux()
-	mux.Handle("GET /", page.Handler())
+	mux.Handle("/", page.Handler())
 	mux.Handle("/v1/sandboxes", h.Sandboxes())
 	mux.Handle("/v1/sandboxes/", h.Sandboxes())
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
