@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -30,6 +31,7 @@ type box struct {
 	mu       sync.Mutex // guards all below
 	status   SandboxStatus
 	execs    map[string]*handle
+	enlisted int                // how many there have been
 	keys     map[string]*handle // of those with a Command.Key, by it
 	finished []*handle          // those of execs that are over, oldest first
 }
@@ -247,6 +249,8 @@ func (sb *box) enlist(h *handle) (known *handle, err error) {
 		return known, err
 	}
 	sb.execs[h.id] = h
+	sb.enlisted++
+	h.number = sb.enlisted
 	if h.cmd.Key != "" {
 		sb.keys[h.cmd.Key] = h
 	}
@@ -293,7 +297,7 @@ func (sb *box) Exec(id string) (Exec, error) {
 func (sb *box) Execs() []Exec {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
-	all := slices.SortedFunc(maps.Values(sb.execs), func(a, b *handle) int { return a.began.Compare(b.began) })
+	all := slices.SortedFunc(maps.Values(sb.execs), func(a, b *handle) int { return cmp.Compare(a.number, b.number) })
 	execs := make([]Exec, len(all))
 	for i, h := range all {
 		execs[i] = h

@@ -14,13 +14,14 @@ import (
 
 // A handle is an Exec.
 type handle struct {
-	id    string
-	sb    *box
-	cmd   Command // without Stdin
-	out   *output
-	stdin *stdin // nil when it is not kept open
-	began time.Time
-	admit func() // gives the execution's turn back
+	id     string
+	sb     *box
+	cmd    Command // without Stdin
+	out    *output
+	stdin  *stdin // nil when it is not kept open
+	began  time.Time
+	number int    // among those of the sandbox; it is guarded by sb.mu
+	admit  func() // gives the execution's turn back
 
 	ctx   context.Context // ends when the execution is to end; its cause says why
 	stop  context.CancelCauseFunc
