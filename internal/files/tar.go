@@ -25,7 +25,11 @@ func (t *Tree) ReadTar(ctx context.Context, name string) (io.ReadCloser, error) 
 		return nil, pathError("read tar", name, err)
 	}
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(t.writeTar(ctx, w, name, info)) }()
+	stop := context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
+	go func() {
+		defer stop()
+		w.CloseWithError(t.writeTar(ctx, w, name, info))
+	}()
 	return r, nil
 }
 
@@ -99,15 +103,12 @@ func (t *Tree) WriteTar(ctx context.Context, name string, archive io.Reader) err
 		return pathError("write tar", name, err)
 	}
 	defer dir.Close()
-	entries := tar.NewReader(archive)
+	entries := tar.NewReader(bounded{ctx, archive})
 	modes := make(map[string]fs.FileMode) // of directories, which may not let files in
 	for {
 		header, err := entries.Next()
 		if err == io.EOF {
 			break
-		}
-		if err == nil {
-			err = ctx.Err()
 		}
 		if err != nil {
 			return fmt.Errorf("write tar: %w", err)

@@ -108,7 +108,7 @@ func (t *Tree) names(dir string) ([]string, error) {
 	return names, err
 }
 
-func (t *Tree) Read(_ context.Context, name string, offset, limit int64) (io.ReadCloser, error) {
+func (t *Tree) Read(ctx context.Context, name string, offset, limit int64) (io.ReadCloser, error) {
 	f, _, err := t.openRegular(name)
 	if err != nil {
 		return nil, pathError("read", name, err)
@@ -119,13 +119,14 @@ func (t *Tree) Read(_ context.Context, name string, offset, limit int64) (io.Rea
 			return nil, pathError("read", name, err)
 		}
 	}
-	if limit < 0 {
-		return f, nil
+	var r io.Reader = f
+	if limit >= 0 {
+		r = io.LimitReader(f, limit)
 	}
-	return &limited{Reader: io.LimitReader(f, limit), Closer: f}, nil
+	return &reading{bounded{ctx, r}, f}, nil
 }
 
-type limited struct {
+type reading struct {
 	io.Reader
 	io.Closer
 }
@@ -205,7 +206,7 @@ func (t *Tree) create(ctx context.Context, name string, content io.Reader, mode 
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, content)
+	_, err = io.Copy(f, bounded{ctx, content})
 	if err == nil {
 		err = ctx.Err()
 	}
