@@ -5,6 +5,16 @@ import (
 	"strings"
 )
 
+// Environ returns the command's whole environment: base, which the backend
+// provides, then what the spec adds. TERM is set where there is a terminal.
+func (s *Spec) Environ(base []string) []string {
+	var terminal []string
+	if s.Terminal != nil {
+		terminal = []string{"TERM=xterm-256color"}
+	}
+	return Environ(terminal, base, s.Env)
+}
+
 // Environ joins layers of KEY=VALUE entries into one environment. A later entry
 // replaces an earlier one of the same key and takes its place.
 func Environ(layers ...[]string) []string {

@@ -53,7 +53,7 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 		Shell:   spec.Shell,
 		Argv:    slices.Clone(spec.Argv),
 		Dir:     spec.Dir,
-		Env:     backend.Environ(environment, terminalEnv(spec.Terminal), spec.Env),
+		Env:     spec.Environ(environment),
 		User:    spec.User,
 	}
 	c, err := i.start(ctx, cmd, spec)

@@ -10,14 +10,6 @@ import (
 
 var _ backend.Resizer = (*command)(nil)
 
-// terminalEnv is what a terminal adds to the environment.
-func terminalEnv(size *backend.TerminalSize) []string {
-	if size == nil {
-		return nil
-	}
-	return []string{"TERM=xterm-256color"}
-}
-
 // Terminal returns the size of the process's terminal, or nil when it has none.
 //
 // A terminal does here what a kernel's does by default: it makes CRLF of a newline

@@ -127,7 +127,7 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 		shell: spec.Shell,
 		argv:  spec.Argv,
 		dir:   i.dir(spec.Dir),
-		env:   backend.Environ(i.env, spec.Env),
+		env:   spec.Environ(i.env),
 		user:  i.user,
 	}, spec)
 	if err != nil {

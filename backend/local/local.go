@@ -193,6 +193,7 @@ func (b *local) Info() backend.Info {
 		Name:        "local",
 		Containment: b.runner.containment(),
 		OwnUser:     b.users != nil,
+		Terminal:    true,
 		Ports:       true,
 		Caveats:     []string{"Commands see the machine's files, network and processes, and nothing limits what they use."},
 	}

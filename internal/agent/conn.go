@@ -71,7 +71,7 @@ func (c *Conn) Start(ctx context.Context, spec *backend.Spec) (backend.Process, 
 	}
 	m := &wire.Start{
 		Shell: spec.Shell, Argv: spec.Argv, Dir: spec.Dir, Env: spec.Env, User: spec.User,
-		HasInput: spec.Stdin != nil,
+		HasInput: spec.Stdin != nil, Terminal: spec.Terminal,
 	}
 	if m.HasInput {
 		m.Input = int(c.inputs.Add(1))

@@ -231,6 +231,16 @@ func (p *process) Signal(s backend.Signal) error {
 	}
 }
 
+// Resize implements [backend.Resizer].
+func (p *process) Resize(size backend.TerminalSize) error {
+	select {
+	case <-p.exited:
+		return os.ErrProcessDone
+	default:
+		return p.send(&wire.Resize{TerminalSize: size})
+	}
+}
+
 // Kill implements [backend.Process].
 func (p *process) Kill() error {
 	answer := make(chan []backend.Survivor, 1)

@@ -158,6 +158,15 @@ func (c *Children) Await(d time.Duration) {
 	}
 }
 
+// HangUp tells the processes of a session that its terminal is gone, as the
+// terminal's closing would if the session's leader lived. Only Reaped may call it.
+func (c *Children) HangUp(session int) {
+	for _, pid := range c.targetsLocked() {
+		t := target{pid: pid, fd: -1}
+		t.hangUp(session, maxDepth)
+	}
+}
+
 func (c *Children) gone() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

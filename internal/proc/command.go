@@ -17,6 +17,10 @@ type Command struct {
 	Dir   string   // absolute
 	Env   []string // all of it
 
+	// Terminal says that its files are a terminal, which becomes its controlling
+	// one.
+	Terminal bool
+
 	// Credential is who it runs as; nil is who the caller is. Only Linux
 	// supports it.
 	Credential *syscall.Credential
@@ -46,7 +50,7 @@ func (c *Command) Start(files []uintptr) (int, error) {
 		Dir:   c.Dir,
 		Env:   env,
 		Files: files,
-		Sys:   &syscall.SysProcAttr{Setsid: true, Credential: c.Credential},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: c.Terminal, Credential: c.Credential},
 	})
 	if err != nil {
 		return 0, c.explain(path, err)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -41,22 +42,27 @@ type Group struct {
 func StartGroup(c *Command, spec *backend.Spec) (*Group, error) {
 	var pipes filePipes
 	var err error
-	asUser(c.Credential, func() { err = pipes.open(spec.Stdin != nil) })
+	if spec.Terminal != nil {
+		c.Terminal = true
+		err = pipes.openTerminal(c.Credential, *spec.Terminal)
+	} else {
+		asUser(c.Credential, func() { err = pipes.open(spec.Stdin != nil) })
+	}
 	defer closeAll(pipes.theirs[:])
 	if err != nil {
-		closeAll(pipes.ours[:])
+		closeAll(pipes.ours)
 		return nil, &backend.StartError{Reason: backend.NoResources, Detail: err.Error()}
 	}
 	pid, err := c.Start(onlyFiles(pipes.theirs))
 	if err != nil {
-		closeAll(pipes.ours[:])
+		closeAll(pipes.ours)
 		return nil, err
 	}
 	g := &Group{
 		pid: pid, ended: make(chan struct{}), exited: make(chan struct{}),
 		over: make(chan struct{}), empty: make(chan struct{}), look: make(chan struct{}),
 	}
-	g.streams, err = NewStreams(pipes.ours[0], pipes.ours[1], pipes.ours[2], spec)
+	g.streams, err = NewStreams(pipes.ours, spec)
 	if err != nil {
 		unix.Kill(-pid, unix.SIGKILL)
 		unix.Wait4(pid, nil, 0, nil)
@@ -67,20 +73,35 @@ func StartGroup(c *Command, spec *backend.Spec) (*Group, error) {
 	return g, nil
 }
 
-// filePipes are a command's three streams, both ends. Our end of an empty input
-// is nil.
-type filePipes struct{ ours, theirs [3]*os.File }
+// filePipes are what Pipes are, as files of the Go runtime.
+type filePipes struct {
+	ours   []*os.File
+	theirs [3]*os.File
+}
 
 func (p *filePipes) open(input bool) (err error) {
+	var ours *os.File
 	if input {
-		p.theirs[0], p.ours[0], err = os.Pipe()
+		p.theirs[0], ours, err = os.Pipe()
+		p.ours = append(p.ours, ours)
 	} else {
 		p.theirs[0], err = os.Open(os.DevNull)
 	}
-	for i := 1; i < len(p.ours) && err == nil; i++ {
-		p.ours[i], p.theirs[i], err = os.Pipe()
+	for i := 1; i < len(p.theirs) && err == nil; i++ {
+		ours, p.theirs[i], err = os.Pipe()
+		p.ours = append(p.ours, ours)
 	}
 	return err
+}
+
+func (p *filePipes) openTerminal(cred *syscall.Credential, size backend.TerminalSize) error {
+	ours, theirs, err := openTerminal(cred, size)
+	if err != nil {
+		return err
+	}
+	p.ours = []*os.File{ours}
+	p.theirs = [3]*os.File{theirs, theirs, theirs}
+	return nil
 }
 
 // onlyFiles returns the descriptors of a command that is to have files and no
@@ -122,7 +143,12 @@ const (
 
 // reap waits for the command, and for its group to be empty.
 func (g *Group) reap() {
-	g.end(waitExit(g.pid))
+	exit, err := waitExit(g.pid)
+	if g.streams.terminal != nil { // it is hung up on what is left
+		g.signal(unix.SIGHUP)
+		g.signal(unix.SIGCONT)
+	}
+	g.end(exit, err)
 	for wait := firstLook; !g.reapIfAlone(); wait = min(2*wait, lastLook) {
 		select {
 		case <-time.After(wait):
@@ -198,6 +224,9 @@ func (g *Group) Signal(s backend.Signal) error {
 	g.signal(native)
 	return nil
 }
+
+// Resize implements [backend.Resizer].
+func (g *Group) Resize(size backend.TerminalSize) error { return g.streams.Resize(size) }
 
 // signal signals the group while its number is its own.
 func (g *Group) signal(s unix.Signal) {

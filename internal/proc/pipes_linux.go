@@ -1,6 +1,8 @@
 package proc
 
 import (
+	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -11,17 +13,26 @@ import (
 // Pipes are the raw ends of a command's three streams, on the side of the process
 // that starts it.
 type Pipes struct {
-	stdin, stdout, stderr [2]int // read end, write end
+	theirs, ours []int
 }
 
-// NewPipes makes pipes that belong to the user of cred, who may thus open them
-// again through /proc. Our ends are in non-blocking mode, the command's are not.
-// Without input, stdin is /dev/null. The error is a *backend.StartError.
-func NewPipes(cred *syscall.Credential, input bool) (*Pipes, error) {
-	none := [2]int{-1, -1}
-	p := &Pipes{none, none, none}
+// NewPipes makes pipes, or a terminal of that size if it is not nil. They belong to
+// the user of cred, who may thus open them again through /proc. Our ends are in
+// non-blocking mode, the command's are not. Without input, stdin is /dev/null. The
+// error is a *backend.StartError.
+func NewPipes(cred *syscall.Credential, input bool, size *backend.TerminalSize) (*Pipes, error) {
+	p := &Pipes{}
 	var err error
-	asUser(cred, func() { err = p.open(input) })
+	if size != nil {
+		err = p.openTerminal(cred, *size)
+	} else {
+		asUser(cred, func() { err = p.open(input) })
+	}
+	for _, fd := range p.ours {
+		if err == nil {
+			err = unix.SetNonblock(fd, true)
+		}
+	}
 	if err != nil {
 		p.Close()
 		errno, _ := err.(syscall.Errno)
@@ -30,45 +41,74 @@ func NewPipes(cred *syscall.Credential, input bool) (*Pipes, error) {
 	return p, nil
 }
 
-func (p *Pipes) open(input bool) (err error) {
+func (p *Pipes) open(input bool) error {
 	if input {
-		err = unix.Pipe2(p.stdin[:], unix.O_CLOEXEC)
+		if err := p.pipe(&p.theirs, &p.ours); err != nil {
+			return err
+		}
 	} else {
-		p.stdin[0], err = unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		p.theirs = append(p.theirs, null)
 	}
-	if err == nil {
-		err = unix.Pipe2(p.stdout[:], unix.O_CLOEXEC)
-	}
-	if err == nil {
-		err = unix.Pipe2(p.stderr[:], unix.O_CLOEXEC)
-	}
-	for _, fd := range p.Ours() {
-		if err == nil {
-			err = unix.SetNonblock(fd, true)
+	for range 2 {
+		if err := p.pipe(&p.ours, &p.theirs); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
+}
+
+// pipe appends a new pipe's ends.
+func (p *Pipes) pipe(read, write *[]int) error {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	*read, *write = append(*read, fds[0]), append(*write, fds[1])
+	return nil
+}
+
+func (p *Pipes) openTerminal(cred *syscall.Credential, size backend.TerminalSize) error {
+	ours, theirs, err := openTerminal(cred, size)
+	if err != nil {
+		return err
+	}
+	defer closeAll([]*os.File{ours, theirs})
+	for _, end := range []struct {
+		file *os.File
+		to   *[]int
+	}{{ours, &p.ours}, {theirs, &p.theirs}} {
+		fd, err := unix.FcntlInt(end.file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return err
+		}
+		*end.to = append(*end.to, fd)
+	}
+	p.theirs = append(p.theirs, p.theirs[0], p.theirs[0])
+	return nil
 }
 
 // Theirs returns the command's ends.
 func (p *Pipes) Theirs() []uintptr {
-	return []uintptr{uintptr(p.stdin[0]), uintptr(p.stdout[1]), uintptr(p.stderr[1])}
+	fds := make([]uintptr, len(p.theirs))
+	for i, fd := range p.theirs {
+		fds[i] = uintptr(fd)
+	}
+	return fds
 }
 
-// Ours returns the read ends of stdout and stderr, then the write end of stdin
-// if there is one.
-func (p *Pipes) Ours() []int {
-	if p.stdin[1] < 0 {
-		return []int{p.stdout[0], p.stderr[0]}
-	}
-	return []int{p.stdout[0], p.stderr[0], p.stdin[1]}
-}
+// Ours returns the write end of stdin if there is one, then the read ends of
+// stdout and stderr; or our one end of a terminal.
+func (p *Pipes) Ours() []int { return p.ours }
 
 // Close closes both ends of all pipes.
 func (p *Pipes) Close() {
-	for _, fd := range []int{p.stdin[0], p.stdin[1], p.stdout[0], p.stdout[1], p.stderr[0], p.stderr[1]} {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
+	all := slices.Concat(p.theirs, p.ours)
+	slices.Sort(all)
+	for _, fd := range slices.Compact(all) {
+		unix.Close(fd)
 	}
 }

@@ -38,9 +38,10 @@ func readNames(dir string) []string {
 
 // A stat is what proc_pid_stat(5) tells of a process.
 type stat struct {
-	state  byte
-	parent int
-	start  string // when it started, in ticks: with the pid it names the process
+	state   byte
+	parent  int
+	session int
+	start   string // when it started, in ticks: with the pid it names the process
 }
 
 // statOf reads a process's stat; the zero stat is of none.
@@ -52,7 +53,8 @@ func statOf(pid int) stat {
 		return stat{}
 	}
 	parent, _ := strconv.Atoi(string(f[1]))
-	return stat{state: f[0][0], parent: parent, start: string(f[19])}
+	session, _ := strconv.Atoi(string(f[3]))
+	return stat{state: f[0][0], parent: parent, session: session, start: string(f[19])}
 }
 
 func parentOf(pid int) int { return statOf(pid).parent }

@@ -87,7 +87,11 @@ func (p *Pump) Discard() {
 // meanwhile, so it counts none twice and none not at all.
 func (p *Pump) endLocked() int64 {
 	n := 0
-	p.raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), fionread) })
+	p.raw.Control(func(fd uintptr) {
+		// What was printed on a terminal is counted once it was looked for.
+		unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		n, _ = unix.IoctlGetInt(int(fd), fionread)
+	})
 	return p.read + int64(n)
 }
 

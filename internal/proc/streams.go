@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -11,53 +12,75 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 )
 
-// Streams are the three pipes of a command, from the service's end. The methods
-// may be called concurrently.
+// Streams are the three streams of a command, from the service's end: pipes, or a
+// terminal. The methods may be called concurrently.
 type Streams struct {
-	stdout, stderr *Pump
-	closeStdin     func()
-	over           chan struct{}
+	pumps      []*Pump
+	terminal   *os.File // nil for pipes
+	closeStdin func()
+	over       chan struct{}
 }
 
-// NewStreams starts to move bytes between the pipes and spec. It owns the files,
-// which are in non-blocking mode; stdin is nil when spec.Stdin is. On an error
-// they are closed.
-func NewStreams(stdin, stdout, stderr *os.File, spec *backend.Spec) (*Streams, error) {
+// NewStreams starts to move bytes between the files and spec. It owns the files,
+// which are in non-blocking mode, as Pipes.Ours returns them. On an error they are
+// closed.
+func NewStreams(files []*os.File, spec *backend.Spec) (*Streams, error) {
 	s := &Streams{over: make(chan struct{}), closeStdin: func() {}}
+	var stdin *os.File
+	end := ""
+	if spec.Terminal != nil {
+		s.terminal, end = files[0], endOfInput
+		var err error
+		if stdin, err = duplicate(s.terminal); err != nil {
+			closeAll(files)
+			return nil, err
+		}
+	} else if spec.Stdin != nil {
+		stdin, files = files[0], files[1:]
+	}
 	if stdin != nil {
 		s.closeStdin = sync.OnceFunc(func() { stdin.Close() })
 	}
 	var running atomic.Int32
-	running.Store(2)
+	running.Store(int32(len(files)))
 	done := func() {
 		if running.Add(-1) == 0 {
 			close(s.over)
 		}
 	}
-	var err error
-	if s.stdout, err = NewPump(stdout, spec.Stdout, done); err != nil {
-		stdout.Close()
-		stderr.Close()
-		s.closeStdin()
-		return nil, err
+	for i, sink := range []io.Writer{spec.Stdout, spec.Stderr}[:len(files)] {
+		pump, err := NewPump(files[i], sink, done)
+		if err != nil {
+			for _, p := range s.pumps {
+				p.Finish()
+			}
+			closeAll(files[i:])
+			s.closeStdin()
+			return nil, err
+		}
+		s.pumps = append(s.pumps, pump)
 	}
-	if s.stderr, err = NewPump(stderr, spec.Stderr, done); err != nil {
-		s.stdout.Finish()
-		stderr.Close()
-		s.closeStdin()
-		return nil, err
-	}
-	if stdin != nil {
-		go s.feed(stdin, spec.Stdin)
+	if spec.Stdin != nil {
+		go s.feed(stdin, spec.Stdin, end)
 	}
 	return s, nil
 }
 
-// feed copies the input. A command that no longer reads, and a Read that fails,
-// are no errors: the input ends there. Nobody waits for a Read in progress.
-func (s *Streams) feed(stdin *os.File, r io.Reader) {
+// feed copies the input, and then what ends it. A command that no longer reads, and
+// a Read that fails, are no errors: the input ends there. Nobody waits for a Read
+// in progress.
+func (s *Streams) feed(stdin *os.File, r io.Reader, end string) {
 	defer s.closeStdin()
 	io.Copy(onlyWriter{stdin}, r)
+	io.WriteString(stdin, end)
+}
+
+// Resize changes the size of the terminal.
+func (s *Streams) Resize(size backend.TerminalSize) error {
+	if s.terminal == nil {
+		return errors.ErrUnsupported
+	}
+	return resize(s.terminal, size)
 }
 
 // onlyWriter hides the file's ReadFrom, which would splice from files of the
@@ -66,8 +89,9 @@ type onlyWriter struct{ io.Writer }
 
 // Flush waits until every byte that is in the output pipes now is with its sink.
 func (s *Streams) Flush() {
-	s.stdout.Flush()
-	s.stderr.Flush()
+	for _, p := range s.pumps {
+		p.Flush()
+	}
 }
 
 // Over is closed when both outputs have ended, or been finished, and every byte
@@ -78,14 +102,16 @@ func (s *Streams) Over() <-chan struct{} { return s.over }
 // waits for the sinks.
 func (s *Streams) Finish() {
 	s.closeStdin()
-	s.stdout.Finish()
-	s.stderr.Finish()
+	for _, p := range s.pumps {
+		p.Finish()
+	}
 	<-s.over
 }
 
 // Discard has all further output go nowhere, and ends the input.
 func (s *Streams) Discard() {
 	s.closeStdin()
-	s.stdout.Discard()
-	s.stderr.Discard()
+	for _, p := range s.pumps {
+		p.Discard()
+	}
 }

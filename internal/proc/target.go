@@ -26,15 +26,31 @@ func (t target) signal(s unix.Signal) error {
 // while they are looked at.
 func (t target) kill(depth int) {
 	t.signal(unix.SIGSTOP)
-	if depth > 0 {
-		for _, pid := range childrenOf(t.pid) {
-			if child, ok := t.child(pid); ok {
-				child.kill(depth - 1)
-				unix.Close(child.fd)
-			}
+	t.each(depth, func(child target) { child.kill(depth - 1) })
+	t.signal(unix.SIGKILL)
+}
+
+// hangUp sends SIGHUP to what of t and its descendants is of a session, and has it
+// go on if it was stopped.
+func (t target) hangUp(session, depth int) {
+	t.each(depth, func(child target) { child.hangUp(session, depth-1) })
+	if statOf(t.pid).session == session {
+		t.signal(unix.SIGHUP)
+		t.signal(unix.SIGCONT)
+	}
+}
+
+// each calls f with every child of t, unless depth is 0.
+func (t target) each(depth int, f func(target)) {
+	if depth == 0 {
+		return
+	}
+	for _, pid := range childrenOf(t.pid) {
+		if child, ok := t.child(pid); ok {
+			f(child)
+			unix.Close(child.fd)
 		}
 	}
-	t.signal(unix.SIGKILL)
 }
 
 // child returns the target for pid, if that is a child of t. What a list said

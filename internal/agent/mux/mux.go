@@ -10,22 +10,29 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// window is how much of a stream is under way at most, in bytes.
-const window = 1 << 20
+// How much of a stream is under way at most, in bytes: of output to the service,
+// and of input to the container. The latter is yamux's own, which an acceptance
+// then does not have to raise.
+const (
+	outputWindow = 1 << 20
+	inputWindow  = 256 << 10
+)
 
-// Client returns the service's side of a connection.
+// Client returns the service's side of a connection, which opens streams.
 func Client(conn io.ReadWriteCloser) (*yamux.Session, error) {
-	return yamux.Client(join(conn), config())
+	return yamux.Client(join(conn, false), config(outputWindow))
 }
 
-// Server returns the container's side of a connection.
+// Server returns the container's side of a connection, which accepts streams. What
+// it says about them without any data goes to the client with the next that has
+// some: nobody waits for it.
 func Server(conn io.ReadWriteCloser) (*yamux.Session, error) {
-	return yamux.Server(join(conn), config())
+	return yamux.Server(join(conn, true), config(inputWindow))
 }
 
 // config leaves it to reading to notice that a connection has ended: an engine
 // that is slow, or a container that is paused, is not gone.
-func config() *yamux.Config {
+func config(window uint32) *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.AcceptBacklog = 4096
 	c.EnableKeepAlive = false
@@ -43,18 +50,20 @@ func config() *yamux.Config {
 // has.
 type joined struct {
 	io.ReadWriteCloser
-	missing int // bytes of a frame's body that have not come; for the writer
+	patient bool // acceptances and ends of streams are kept for the next frame
+	missing int  // bytes of a frame's body that have not come; for the writer
 
 	mu      sync.Mutex // guards what follows
 	changed *sync.Cond
 	frames  []byte // what is to be written next
 	whole   int    // how much of it is whole frames
+	due     bool   // it is not to be kept
 	err     error  // of writing
 }
 
 // join returns conn with a goroutine that writes to it until it is closed.
-func join(conn io.ReadWriteCloser) *joined {
-	j := &joined{ReadWriteCloser: conn}
+func join(conn io.ReadWriteCloser, patient bool) *joined {
+	j := &joined{ReadWriteCloser: conn, patient: patient}
 	j.changed = sync.NewCond(&j.mu)
 	go j.flush()
 	return j
@@ -67,20 +76,35 @@ const maxWaiting = 256 << 10
 const (
 	headerSize   = 12
 	headerType   = 1
+	headerFlags  = 2
 	headerLength = 8
 	typeData     = 0
+	typeWindow   = 1
+	flagAccept   = 2
+	flagEnd      = 4
 )
+
+// empty reports whether a header is of a frame that only accepts or ends a stream.
+func empty(header []byte) bool {
+	return header[headerType] == typeWindow &&
+		binary.BigEndian.Uint16(header[headerFlags:])&(flagAccept|flagEnd) != 0 &&
+		binary.BigEndian.Uint32(header[headerLength:]) == 0
+}
 
 // Write takes a header, or the body that belongs to the last one.
 func (j *joined) Write(p []byte) (int, error) {
-	if j.missing == 0 && len(p) == headerSize && p[headerType] == typeData {
-		j.missing = int(binary.BigEndian.Uint32(p[headerLength:]))
-	} else {
+	keep := false
+	switch {
+	case j.missing > 0:
 		j.missing -= min(j.missing, len(p))
+	case len(p) == headerSize && p[headerType] == typeData:
+		j.missing = int(binary.BigEndian.Uint32(p[headerLength:]))
+	case len(p) == headerSize:
+		keep = j.patient && empty(p)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for len(j.frames) > maxWaiting && j.err == nil {
+	for len(j.frames) > maxWaiting && j.due && j.err == nil {
 		j.changed.Wait()
 	}
 	if j.err != nil {
@@ -89,6 +113,7 @@ func (j *joined) Write(p []byte) (int, error) {
 	j.frames = append(j.frames, p...)
 	if j.missing == 0 {
 		j.whole = len(j.frames)
+		j.due = j.due || !keep
 		j.changed.Broadcast()
 	}
 	return len(p), nil
@@ -99,7 +124,7 @@ func (j *joined) flush() {
 	var b []byte
 	for {
 		j.mu.Lock()
-		for j.whole == 0 && j.err == nil {
+		for !j.due && j.err == nil {
 			j.changed.Wait()
 		}
 		if j.err != nil {
@@ -107,7 +132,7 @@ func (j *joined) flush() {
 			return
 		}
 		b, j.frames = append(b[:0], j.frames[:j.whole]...), append(j.frames[:0], j.frames[j.whole:]...)
-		j.whole = 0
+		j.whole, j.due = 0, false
 		j.changed.Broadcast()
 		j.mu.Unlock()
 		if _, err := j.ReadWriteCloser.Write(b); err != nil {

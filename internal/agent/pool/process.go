@@ -46,7 +46,7 @@ const answerTime = 10 * time.Second
 // Start starts a command. Of spec it uses the streams only. It keeps the rules of
 // [backend.Instance].
 func (p *Pool) Start(ctx context.Context, start *wire.Start, spec *backend.Spec) (*Process, error) {
-	start.HasInput = spec.Stdin != nil
+	start.HasInput, start.Terminal = spec.Stdin != nil, spec.Terminal
 	frame, err := wire.Append(nil, start)
 	if err != nil {
 		return nil, &backend.StartError{Reason: backend.TooLong, Detail: err.Error()}
@@ -103,17 +103,18 @@ func (p *Pool) startOn(s *supervisor, start *wire.Start, spec *backend.Spec) (*P
 }
 
 func (p *Pool) started(s *supervisor, start *wire.Start, spec *backend.Spec) (*Process, error) {
-	files := s.rights.Take(2)
-	var stdin *os.File
-	if start.HasInput {
-		if in := s.rights.Take(1); in != nil {
-			stdin = in[0]
-		}
+	n := 2
+	switch {
+	case start.Terminal != nil:
+		n = 1
+	case start.HasInput:
+		n = 3
 	}
-	if files == nil || start.HasInput && stdin == nil {
+	files := s.rights.Take(n)
+	if files == nil {
 		return nil, errors.New("no descriptors came")
 	}
-	streams, err := proc.NewStreams(stdin, files[0], files[1], spec)
+	streams, err := proc.NewStreams(files, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -237,6 +238,9 @@ func (q *Process) Signal(s backend.Signal) error {
 	}
 	return q.sup.send(&wire.Signal{Signal: s})
 }
+
+// Resize implements [backend.Resizer].
+func (q *Process) Resize(size backend.TerminalSize) error { return q.streams.Resize(size) }
 
 // Kill implements [backend.Process].
 func (q *Process) Kill() error {

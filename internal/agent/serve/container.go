@@ -76,6 +76,8 @@ func (c *container) serve(stream *yamux.Stream) {
 	case *wire.Input:
 		c.inputs.put(m.Number, stream)
 		return
+	case *wire.Dial:
+		dial(stream, m.Port)
 	}
 	if err != nil {
 		stream.Close()

@@ -33,6 +33,7 @@ func (c *container) execute(stream *yamux.Stream, r *wire.Reader, start *wire.St
 	e := &execution{stream: stream, started: make(chan struct{}), cancel: cancel}
 	told := make(chan struct{})
 	spec := &backend.Spec{Stdout: &output{stream, 1, told}, Stderr: &output{stream, 2, told}}
+	spec.Terminal = start.Terminal
 	if start.HasInput {
 		in := c.inputs.open(start.Input)
 		defer in.Close()
@@ -123,6 +124,8 @@ func (e *execution) listen(r *wire.Reader) {
 		switch m := m.(type) {
 		case *wire.Signal:
 			e.process.Signal(m.Signal)
+		case *wire.Resize:
+			e.process.Resize(m.TerminalSize)
 		case *wire.Discard:
 			e.process.Discard()
 		case *wire.Kill:

@@ -64,6 +64,8 @@ type supervisor struct {
 	user *proc.User // whose the command is, if it is nobody else's too
 	main int        // the command itself while it has not been reaped; guarded by children
 
+	terminal bool // the command has one
+
 	mu  sync.Mutex // guards conn's writing
 	out []byte
 }
@@ -100,7 +102,8 @@ func (s *supervisor) serve() error {
 
 // start starts the command and hands its pipes to the owner.
 func (s *supervisor) start(m *wire.Start) error {
-	cmd := proc.Command{Shell: m.Shell, Argv: m.Argv, Dir: m.Dir, Env: m.Env}
+	cmd := proc.Command{Shell: m.Shell, Argv: m.Argv, Dir: m.Dir, Env: m.Env, Terminal: m.Terminal != nil}
+	s.terminal = cmd.Terminal
 	s.user = nil
 	if m.UID >= 0 {
 		cmd.Credential = &syscall.Credential{Uid: uint32(m.UID), Gid: uint32(m.GID)}
@@ -108,7 +111,7 @@ func (s *supervisor) start(m *wire.Start) error {
 			s.user = s.as.User(int(m.UID))
 		}
 	}
-	pipes, err := proc.NewPipes(cmd.Credential, m.HasInput)
+	pipes, err := proc.NewPipes(cmd.Credential, m.HasInput, m.Terminal)
 	if err != nil {
 		return s.refuse(err)
 	}
@@ -153,6 +156,9 @@ func (s *supervisor) reaped(pid int, status unix.WaitStatus, usage *unix.Rusage,
 	var ms []wire.Message
 	if pid == s.main {
 		s.main = 0
+		if s.terminal {
+			s.children.HangUp(pid)
+		}
 		ms = append(ms, &wire.Exit{Exit: proc.ExitOf(status, usage)})
 	}
 	if none {

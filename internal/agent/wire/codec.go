@@ -18,7 +18,7 @@ type codec struct {
 
 func (c *codec) fail() { c.err, c.buf = errMalformed, nil }
 
-func codeInt[T ~int | ~int32 | ~int64 | ~uint32](c *codec, v *T) {
+func codeInt[T ~int | ~int32 | ~int64 | ~uint16 | ~uint32](c *codec, v *T) {
 	if !c.decoding {
 		c.buf = binary.AppendVarint(c.buf, int64(*v))
 		return

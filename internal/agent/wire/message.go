@@ -26,6 +26,9 @@ const (
 	KindSpawned
 	KindSettle
 	KindSettled
+	KindResize
+	KindDial
+	KindDialed
 )
 
 // A Message is one of the types of this file.
@@ -58,11 +61,14 @@ type Start struct {
 	// that it comes on.
 	HasInput bool
 	Input    int
+
+	// Terminal is the size of the terminal that the command gets, or nil.
+	Terminal *backend.TerminalSize
 }
 
-// Started says that the command runs. Between processes of one machine three
-// descriptors come with it, two without input: the read ends of stdout and
-// stderr, and the write end of stdin.
+// Started says that the command runs. Between processes of one machine its
+// descriptors come with it: the write end of stdin unless it is empty, and the
+// read ends of stdout and stderr; or one of a terminal.
 type Started struct{ PID int }
 
 // Refused says that the command could not be started.
@@ -88,6 +94,10 @@ type Output struct {
 // Signal sends a signal to the command's process group.
 type Signal struct{ Signal backend.Signal }
 
+// Resize changes the size of the command's terminal. A supervisor's owner does it
+// by itself.
+type Resize struct{ backend.TerminalSize }
+
 // Discard asks that no more Output is sent.
 type Discard struct{}
 
@@ -106,6 +116,16 @@ type Lost struct{ Why string }
 // Input is the first message on a stream that carries the stdin of the execution
 // whose Start has the same number.
 type Input struct{ Number int }
+
+// Dial is the first message on a stream that is to become a connection to a TCP
+// port of the loopback address. The answer is Dialed, and then the stream is one.
+type Dial struct{ Port int }
+
+// Dialed says that the port was reached, or why it was not.
+type Dialed struct {
+	Refused bool // nobody listens
+	Why     string
+}
 
 // Spawn asks for a new supervisor. The answer is Spawned, with the same ID.
 type Spawn struct{ ID int }
@@ -130,6 +150,9 @@ type Settled struct {
 	Survivors []backend.Survivor
 }
 
+func (*Resize) Kind() Kind  { return KindResize }
+func (*Dial) Kind() Kind    { return KindDial }
+func (*Dialed) Kind() Kind  { return KindDialed }
 func (*Hello) Kind() Kind   { return KindHello }
 func (*Start) Kind() Kind   { return KindStart }
 func (*Started) Kind() Kind { return KindStarted }
@@ -163,6 +186,28 @@ func (m *Start) code(c *codec) {
 	c.bool(&m.Own)
 	c.bool(&m.HasInput)
 	codeInt(c, &m.Input)
+	terminal := m.Terminal != nil
+	c.bool(&terminal)
+	if !terminal {
+		return
+	}
+	if c.decoding {
+		m.Terminal = new(backend.TerminalSize)
+	}
+	c.size(m.Terminal)
+}
+
+func (c *codec) size(s *backend.TerminalSize) {
+	codeInt(c, &s.Rows)
+	codeInt(c, &s.Cols)
+}
+
+func (m *Resize) code(c *codec) { c.size(&m.TerminalSize) }
+func (m *Dial) code(c *codec)   { codeInt(c, &m.Port) }
+
+func (m *Dialed) code(c *codec) {
+	c.bool(&m.Refused)
+	codeString(c, &m.Why)
 }
 
 func (m *Started) code(c *codec) { codeInt(c, &m.PID) }
@@ -275,6 +320,12 @@ func newMessage(k Kind) Message {
 		return new(Settle)
 	case KindSettled:
 		return new(Settled)
+	case KindResize:
+		return new(Resize)
+	case KindDial:
+		return new(Dial)
+	case KindDialed:
+		return new(Dialed)
 	}
 	return nil
 }

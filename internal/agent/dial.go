@@ -1,0 +1,44 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/wire"
+)
+
+// Dial connects to a TCP port in the container, by the rules of [backend.Dialer].
+func (c *Conn) Dial(ctx context.Context, port int) (net.Conn, error) {
+	stream, err := c.session.OpenStream()
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { stream.SetDeadline(time.Unix(1, 0)) })
+	err = wire.Write(stream, &wire.Dial{Port: port})
+	var m wire.Message
+	if err == nil {
+		m, err = wire.NewReader(stream).Next()
+	}
+	if answer, ok := m.(*wire.Dialed); ok {
+		switch {
+		case answer.Refused:
+			err = fmt.Errorf("port %d: %w", port, backend.ErrRefused)
+		case answer.Why != "":
+			err = errors.New(answer.Why)
+		}
+	} else if err == nil {
+		err = errors.New("unexpected answer")
+	}
+	if !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		stream.Close()
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	return stream, nil
+}

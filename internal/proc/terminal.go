@@ -1,0 +1,69 @@
+//go:build unix
+
+package proc
+
+import (
+	"cmp"
+	"os"
+	"syscall"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// openTerminal opens a terminal that belongs to the user of cred. Ours is the end
+// that a person would sit at, in non-blocking mode; theirs is the command's.
+func openTerminal(cred *syscall.Credential, size backend.TerminalSize) (ours, theirs *os.File, err error) {
+	var opened *os.File
+	asUser(cred, func() { opened, theirs, err = pty.Open() })
+	if err != nil {
+		return nil, nil, err
+	}
+	defer opened.Close()
+	if err = resize(opened, size); err == nil {
+		ours, err = duplicate(opened)
+	}
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return ours, theirs, nil
+}
+
+// duplicate returns another file for the same terminal, which is put into
+// non-blocking mode.
+func duplicate(terminal *os.File) (*os.File, error) {
+	raw, err := terminal.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	fd := -1
+	raw.Control(func(old uintptr) {
+		if err = unix.SetNonblock(int(old), true); err == nil {
+			fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 3)
+		}
+	})
+	if err != nil {
+		return nil, os.NewSyscallError("dup", err)
+	}
+	return os.NewFile(uintptr(fd), terminal.Name()), nil
+}
+
+// resize sets a terminal's size.
+func resize(terminal syscall.Conn, size backend.TerminalSize) error {
+	raw, err := terminal.SyscallConn()
+	if err != nil {
+		return err
+	}
+	window := &unix.Winsize{Row: cmp.Or(size.Rows, 24), Col: cmp.Or(size.Cols, 80)}
+	if cerr := raw.Control(func(fd uintptr) { err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, window) }); cerr != nil {
+		return os.ErrProcessDone // its output is over, and the terminal closed
+	}
+	return err
+}
+
+// endOfInput is what ends a terminal's input: the first completes a line that was
+// begun, the second says that there is no other.
+const endOfInput = "\x04\x04"
