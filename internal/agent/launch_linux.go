@@ -69,8 +69,17 @@ func start(dir string, attr *os.ProcAttr) (*os.Process, error) {
 	return process, nil
 }
 
-// aboveFiles is more than any descriptor that a child's own are put at.
-const aboveFiles = 16
+// beyond returns a descriptor above those that a child uses on its way to the
+// program: it puts its files, and a pipe of its own, above the highest of them
+// first, whatever is there.
+func beyond(files []*os.File) int {
+	highest := len(files)
+	for _, f := range files {
+		highest = max(highest, int(f.Fd()))
+	}
+	const pipe = 1
+	return highest + 1 + len(files) + pipe
+}
 
 func startMemory(program []byte, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	low, err := unix.MemfdCreate("sandbox-agent", unix.MFD_CLOEXEC|unix.MFD_EXEC)
@@ -80,7 +89,7 @@ func startMemory(program []byte, argv []string, attr *os.ProcAttr) (*os.Process,
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
-	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, aboveFiles)
+	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, beyond(attr.Files))
 	unix.Close(low)
 	if err != nil {
 		return nil, os.NewSyscallError("dup", err)
@@ -101,7 +110,7 @@ func startFile(dir string, program []byte, argv []string, attr *os.ProcAttr) (*o
 	defer os.Remove(f.Name())
 	_, err = f.Write(program)
 	if err == nil {
-		err = f.Chmod(0o500)
+		err = f.Chmod(0o555) // users of sandboxes run it too, to reach files
 	}
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
