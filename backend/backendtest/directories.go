@@ -1,0 +1,188 @@
+package backendtest
+
+import (
+	"archive/tar"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// directoryCases are about names, directories, and what is wrong with them.
+func directoryCases() []Case {
+	return []Case{{
+		Name:  "a-list-tells-all",
+		Rule:  "A list is sorted by name, a directory before its content; links are told and not followed; a name may have any byte but a slash and NUL.",
+		needs: needFiles,
+		run: func(s *subject) {
+			odd := []string{"\n", "\xff\xfe", " a  b ", "\"'\\", "-rf", "a\r\nb\tc", "é", "…\x7f\x1b[0m", strings.Repeat("n", 255)}
+			for _, name := range odd {
+				s.writeFile("odd/"+name, "of "+name)
+				s.same("the file", s.readFile("odd/"+name), "of "+name)
+			}
+			s.same("odd names", s.list("odd", false), "file \n\nfile  a  b \nfile \"'\\\nfile -rf\nfile a\r\nb\tc\nfile "+
+				strings.Repeat("n", 255)+"\nfile é\nfile …\x7f\x1b[0m\nfile \xff\xfe\n")
+			s.writeFile("tree/b/c/f", "123")
+			s.writeFile("tree/a", "")
+			s.writeFile("tree/c", "")
+			s.links("tree", "b/up", "..", "gone", "nothing", "dir", "b")
+			s.same("the directory", s.list("tree", false), "file a\ndir b\nfile c\nlink dir -> b\nlink gone -> nothing\n")
+			all := "file a\ndir b\ndir b/c\nfile b/c/f\nlink b/up -> ..\nfile c\nlink dir -> b\nlink gone -> nothing\n"
+			s.same("the tree", s.list("tree", true), all)
+			s.same("the tree, with a slash", s.list("tree/", true), all)
+			s.same("through a link", s.list("tree/dir", true), "dir c\nfile c/f\nlink up -> ..\n")
+			for info, err := range s.Files().List(s.ctx, "tree/b/c", false) {
+				if err != nil || info.Size != 3 || info.Mode != 0o644 || info.ModTime.IsZero() {
+					s.Errorf("the file is %+v, %v", info, err)
+				}
+			}
+			s.same("a directory that is empty", s.list("tree/b/c/../../../odd/..", false), "dir odd\ndir tree\n")
+		},
+	}, {
+		Name:  "a-long-list-is-whole",
+		Rule:  "A list of any length is whole, and may be left before its end.",
+		needs: needFiles,
+		run: func(s *subject) {
+			var want strings.Builder
+			var headers []tar.Header
+			for i := range 3000 {
+				name := fmt.Sprintf("%04d%s", i, strings.Repeat("long", 30))
+				headers = append(headers, tar.Header{Name: name, Mode: 0o644})
+				want.WriteString("file " + name + "\n")
+			}
+			if err := s.Files().WriteTar(s.ctx, "dir", s.archive(headers...)); err != nil {
+				s.Fatalf("write tar: %v", err)
+			}
+			s.same("the list", s.list("dir", false), want.String())
+			for info, err := range s.Files().List(s.ctx, "dir", false) {
+				if err != nil || !strings.HasPrefix(info.Path, "0000long") {
+					s.Errorf("the first file is %+v, %v", info, err)
+				}
+				break
+			}
+		},
+	}, {
+		Name:  "directories-are-made-and-removed",
+		Rule:  "Mkdir makes what is missing above, and takes what exists; Remove takes a file, a link itself, or an empty directory, and all below it only when asked to, and follows no link.",
+		needs: needFiles,
+		run: func(s *subject) {
+			f := s.Files()
+			for range 2 {
+				if err := f.Mkdir(s.ctx, "a/b/c", 0o750); err != nil {
+					s.Errorf("mkdir: %v", err)
+				}
+			}
+			if mode := s.stat("a/b/c").Mode; mode != fs.ModeDir|0o750 {
+				s.Errorf("the directory has mode %v", mode)
+			}
+			s.writeFile("kept/f", "kept")
+			s.links("a", "b/link", "../../kept", "file", "../kept/f")
+			s.refused("remove", "a/b", f.Remove(s.ctx, "a/b", false), backend.ErrNotEmpty)
+			for _, name := range []string{"a/file", "a/b/c"} {
+				if err := f.Remove(s.ctx, name, false); err != nil {
+					s.Errorf("remove: %v", err)
+				}
+			}
+			s.same("what is left", s.list(".", true), "dir a\ndir a/b\nlink a/b/link -> ../../kept\ndir kept\nfile kept/f\n")
+			if err := f.Remove(s.ctx, "a", true); err != nil {
+				s.Errorf("remove: %v", err)
+			}
+			s.same("what is left", s.list(".", true), "dir kept\nfile kept/f\n")
+			s.same("what a link led to", s.readFile("kept/f"), "kept")
+		},
+	}, {
+		Name:  "a-rename-moves-and-replaces",
+		Rule:  "Rename moves a file or a directory, and replaces a file that is in its way.",
+		needs: needFiles,
+		run: func(s *subject) {
+			s.writeFile("dir/f", "moved")
+			s.writeFile("old", "old")
+			for _, move := range [][2]string{{"dir/f", "old"}, {"dir", "other"}, {"old", "other/\xff"}} {
+				if err := s.Files().Rename(s.ctx, move[0], move[1]); err != nil {
+					s.Errorf("rename %q: %v", move, err)
+				}
+			}
+			s.same("what there is", s.list(".", true), "dir other\nfile other/\xff\n")
+			s.same("the file", s.readFile("other/\xff"), "moved")
+		},
+	}, {
+		Name:  "names-mean-what-the-kernel-says",
+		Rule:  `Double slashes and dots in a name mean nothing, ".." after a link is the parent of what the link leads to, and only a directory takes a slash at its end.`,
+		needs: needFiles,
+		run: func(s *subject) {
+			s.writeFile("a/b/f", "of b")
+			s.writeFile("a/f", "of a")
+			s.writeFile("f", "of the top")
+			s.links(".", "link", "a/b")
+			for name, want := range map[string]string{
+				"./a//b/./f": "of b", "a/b/../f": "of a", "link/f": "of b", "link/../f": "of a", "a/../link/../../f": "of the top",
+			} {
+				s.same(name, s.readFile(name), want)
+			}
+			if !s.stat("a/").Mode.IsDir() || !s.stat(".").Mode.IsDir() || !s.stat("link/").Mode.IsDir() {
+				s.Errorf("a directory is none")
+			}
+			s.refused("read", "f/", s.readError("f/"), backend.ErrNotDirectory)
+		},
+	}, {
+		Name:  "errors-of-files-are-typed",
+		Rule:  "What is wrong with a name is a *fs.PathError with the name as it was given, and a cause to ask for.",
+		needs: needFiles,
+		run: func(s *subject) {
+			f := s.Files()
+			s.writeFile("d/f", "x")
+			s.writeFile("f", "x")
+			s.links(".", "loop", "loop", "gone", "nothing")
+			write := func(name string) error { return f.Write(s.ctx, name, strings.NewReader("y"), 0o644) }
+			mkdir := func(name string) error { return f.Mkdir(s.ctx, name, 0o755) }
+			remove := func(name string) error { return f.Remove(s.ctx, name, false) }
+			removeAll := func(name string) error { return f.Remove(s.ctx, name, true) }
+			rename := func(name string) error { return f.Rename(s.ctx, name, "to") }
+			list := func(name string) error { return s.firstError(name, false) }
+			stat := func(name string) error { _, err := f.Stat(s.ctx, name); return err }
+			unpack := func(name string) error { return f.WriteTar(s.ctx, name, s.archive()) }
+			for _, c := range []struct {
+				what string
+				do   func(string) error
+				name string
+				want error
+			}{
+				{"stat", stat, "no", fs.ErrNotExist},
+				{"stat", stat, "gone", fs.ErrNotExist},
+				{"stat", stat, "f/x", backend.ErrNotDirectory},
+				{"stat", stat, "no\n\xff/x", fs.ErrNotExist},
+				{"list", list, "no", fs.ErrNotExist},
+				{"list", list, "f", backend.ErrNotDirectory},
+				{"read", s.readError, "no", fs.ErrNotExist},
+				{"read", s.readError, "d", backend.ErrIsDirectory},
+				{"read", s.readError, "f/x", backend.ErrNotDirectory},
+				{"write", write, "d", backend.ErrIsDirectory},
+				{"write", write, "d/", backend.ErrIsDirectory},
+				{"write", write, ".", backend.ErrIsDirectory},
+				{"write", write, "no/x", fs.ErrNotExist},
+				{"write", write, "f/x", backend.ErrNotDirectory},
+				{"mkdir", mkdir, "f", backend.ErrNotDirectory},
+				{"mkdir", mkdir, "f/x", backend.ErrNotDirectory},
+				{"remove", remove, "no", fs.ErrNotExist},
+				{"remove", remove, "d", backend.ErrNotEmpty},
+				{"remove", removeAll, "no", fs.ErrNotExist},
+				{"rename", rename, "no", fs.ErrNotExist},
+				{"read tar", s.tarError, "no", fs.ErrNotExist},
+				{"write tar", unpack, "f", backend.ErrNotDirectory},
+			} {
+				s.refused(c.what, c.name, c.do(c.name), c.want)
+			}
+			long := strings.Repeat("n", 256)
+			for what, do := range map[string]func(string) error{"stat": stat, "write": write, "mkdir": mkdir, "read": s.readError} {
+				for _, name := range []string{"loop/x", long} {
+					if err := do(name); err == nil {
+						s.Errorf("%s of %q is no error", what, excerpt(name))
+					}
+				}
+			}
+			s.same("what there is", s.list(".", true), "dir d\nfile d/f\nfile f\nlink gone -> nothing\nlink loop -> loop\n")
+			s.same("the file", s.readFile("f")+s.readFile("d/f"), "xx")
+		},
+	}}
+}

@@ -1,0 +1,213 @@
+package backendtest
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// reachCases are about what can be reached by a name, and what cannot.
+func reachCases() []Case {
+	return []Case{{
+		Name:  "files-and-commands-share",
+		Rule:  "A command reads what was written and may change it, and what a command has written is read; a name that is absolute for it is so for Files.",
+		needs: needFiles | needShell,
+		run: func(s *subject) {
+			s.writeFile("dir/f", "written\n")
+			s.writeFile("odd \xff\n'", "odd\n")
+			if err := s.Files().Write(s.ctx, "run", strings.NewReader("#!/bin/sh\necho ran\n"), 0o755); err != nil {
+				s.Errorf("write: %v", err)
+			}
+			rec := s.shell(`cat dir/f odd*; ./run; echo more >>dir/f; echo new >dir/g; chmod 600 run; mv dir moved; pwd`)
+			pwd := lastLine(rec.Stdout.String())
+			s.completed(rec, 0, "written\nodd\nran\n"+pwd+"\n", "")
+			s.same("what a command has changed", s.readFile("moved/f"), "written\nmore\n")
+			s.same("what a command has made", s.readFile(pwd+"/moved/g"), "new\n")
+			if mode := s.stat(pwd + "/run").Mode; mode != 0o600 {
+				s.Errorf("a command has made the mode %v", mode)
+			}
+			s.writeFile(pwd+"/moved/g", "newer\n")
+			err := s.Files().WriteTar(s.ctx, "tree", s.archive(
+				tar.Header{Typeflag: tar.TypeDir, Name: "sub/", Mode: 0o755},
+				tar.Header{Typeflag: tar.TypeReg, Name: "sub/f", Mode: 0o644, Size: 3}))
+			if err != nil {
+				s.Errorf("write tar: %v", err)
+			}
+			s.completed(s.shell("cat moved/g tree/sub/f; rm -r tree/sub; echo >tree/mine; rm moved/g"), 0, "newer\nxxx", "")
+			s.same("what is left", s.list("moved", false)+s.list("tree", false), "file f\nfile mine\n")
+		},
+	}, {
+		Name:  "special-files-do-not-block",
+		Rule:  "A FIFO or a device that is to be read or written is ErrSpecialFile, at once; it can be described, listed, moved and removed, and an archive leaves it out.",
+		needs: needFiles | needShell,
+		run: func(s *subject) {
+			s.completed(s.shell("mkdir dir; mkfifo dir/fifo; ln -s dir/fifo link; echo >dir/f; chmod 600 dir/fifo"), 0, "", "")
+			names := []string{"dir/fifo", "link"}
+			if s.backend.Info().OwnFiles {
+				names = append(names, "/dev/zero", "/dev/null")
+			}
+			begin := time.Now()
+			for _, name := range names {
+				s.refused("read", name, s.readError(name), backend.ErrSpecialFile)
+				s.refused("write", name, s.Files().Write(s.ctx, name, strings.NewReader("x"), 0o644), backend.ErrSpecialFile)
+				s.refused("read tar", name, s.tarError(name), backend.ErrSpecialFile)
+				s.refused("list", name, s.firstError(name, false), backend.ErrNotDirectory)
+				if got := kind(s.stat(name).Mode); got != "special" {
+					s.Errorf("%s is a %s", name, got)
+				}
+			}
+			s.prompt("the work", time.Since(begin), 0)
+			s.same("the directory", s.list(".", true), "dir dir\nfile dir/f\nspecial dir/fifo\nlink link -> dir/fifo\n")
+			r, err := s.Files().ReadTar(s.ctx, "dir")
+			if got := s.entries(strings.NewReader(s.content("archive", r, err))); strings.Contains(got, "fifo") || !strings.Contains(got, "file f") {
+				s.Errorf("the archive has %q", got)
+			}
+			if err := s.Files().Rename(s.ctx, "dir/fifo", "fifo"); err != nil {
+				s.Errorf("rename: %v", err)
+			}
+			if err := s.Files().Remove(s.ctx, "fifo", false); err != nil {
+				s.Errorf("remove: %v", err)
+			}
+		},
+	}, {
+		Name:  "what-changes-does-not-block",
+		Rule:  "Nothing blocks on a file that becomes a FIFO, a directory or a link while it is opened; it is read whole, or an error says what it was.",
+		needs: needFiles | needShell,
+		run: func(s *subject) {
+			e := s.start(sandbox.Command{Shell: `
+mkfifo fifo; mkdir dir; echo content >file; ln -s file link
+while :; do
+	for x in fifo dir file link; do mv $x f; mv f $x; done
+	printf x >>turns
+done 2>/dev/null`})
+			s.eventually("the file changes", func() bool { return s.size("turns") > 0 })
+			for range 60 {
+				ctx, cancel := context.WithTimeout(s.ctx, soon)
+				r, err := s.Files().Read(ctx, "f", 0, -1)
+				if err == nil {
+					if got := s.content("f", r, nil); got != "content\n" {
+						s.Errorf("it was read as %q", got)
+					}
+				} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, backend.ErrSpecialFile) && !errors.Is(err, backend.ErrIsDirectory) {
+					s.Errorf("read: %v", err)
+				}
+				cancel()
+			}
+			s.ended(s.cancel(e), sandbox.Cancelled, none)
+		},
+	}, {
+		Name:  "no-name-leads-outside",
+		Rule:  "Nothing outside the sandbox is reachable, whatever dots and links there are in a name.",
+		needs: needFiles,
+		run: func(s *subject) {
+			outside := s.hostDir()
+			host := filepath.Join(outside, "secret")
+			if err := os.WriteFile(host, []byte("secret"), 0o666); err != nil {
+				s.Fatalf("write: %v", err)
+			}
+			if err := os.Chmod(host, 0o666); err != nil {
+				s.Fatalf("chmod: %v", err)
+			}
+			up := strings.Repeat("../", 30)
+			s.writeFile("mine", "mine")
+			s.links(".", "abs", outside, "rel", up+outside, "file", host, "gone", outside+"/new", "sub/over", "../abs")
+			f := s.Files()
+			for _, name := range []string{
+				host, up + host, "abs/secret", "rel/secret", "sub/over/secret", "file", "gone", "abs/../" + filepath.Base(outside) + "/secret",
+			} {
+				hidden := []error{backend.ErrOutside, fs.ErrNotExist, fs.ErrPermission}
+				s.refused("read", name, s.readError(name), hidden...)
+				_, err := f.Stat(s.ctx, name)
+				s.refused("stat", name, err, hidden...)
+				s.refused("read tar", name, s.tarError(name), hidden...)
+			}
+			for _, name := range []string{host, up + host, "abs/secret", "rel/secret", "file", "gone", "sub/over/secret"} {
+				// It may succeed, where the sandbox has room of its own under such a name.
+				f.Write(s.ctx, name, strings.NewReader("changed"), 0o600)
+				f.Mkdir(s.ctx, name+"s/d", 0o755)
+				f.WriteTar(s.ctx, name+"s", s.archive(tar.Header{Name: "x"}))
+				f.Rename(s.ctx, "mine", name+"s/mine")
+				f.Rename(s.ctx, name, "stolen")
+				f.Remove(s.ctx, name, true)
+			}
+			s.refused("remove", up, f.Remove(s.ctx, up, true), backend.ErrOutside, fs.ErrPermission, fs.ErrInvalid)
+			if got, err := os.ReadFile(host); err != nil || string(got) != "secret" {
+				s.Errorf("the file outside is now %q, %v", got, err)
+			}
+			if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
+				s.Errorf("outside there is now %v, %v", entries, err)
+			}
+		},
+	}, {
+		Name:  "files-have-the-rights-of-commands",
+		Rule:  "What a command could not do for want of rights cannot be done with Files.",
+		needs: needFiles | needShell,
+		run: func(s *subject) {
+			s.completed(s.shell("mkdir closed unwritable; echo >closed/f; echo >unreadable; chmod 0 closed unreadable; chmod 555 unwritable"), 0, "", "")
+			defer s.shell("chmod 755 closed unwritable")
+			refused := []error{fs.ErrPermission, backend.ErrOutside, fs.ErrNotExist}
+			for _, name := range []string{"unreadable", "closed/f", "/etc/shadow", "/proc/1/environ", "/proc/1/root/etc/hostname"} {
+				if rec := s.runCommand(sandbox.Command{Argv: []string{"cat", name}}); *rec.ExitCode != 0 {
+					s.refused("read", name, s.readError(name), refused...)
+				}
+			}
+			for _, dir := range []string{"unwritable", "closed", "/", "/etc", "/usr/bin"} {
+				name := dir + "/backendtest"
+				if rec := s.shell("test -w " + dir); *rec.ExitCode != 0 {
+					s.refused("write", name, s.Files().Write(s.ctx, name, strings.NewReader("x"), 0o644), refused...)
+					s.refused("mkdir", name, s.Files().Mkdir(s.ctx, name, 0o755), refused...)
+				}
+			}
+		},
+	}, {
+		Name:  "files-end-with-the-sandbox",
+		Rule:  "A sandbox that is closed has no files any more.",
+		needs: needFiles,
+		run: func(s *subject) {
+			sb := s.newSandbox()
+			other := s.in(sb)
+			other.writeFile("f", strings.Repeat("x", 1<<20))
+			r, err := sb.Files().Read(s.ctx, "f", 0, -1)
+			if err != nil {
+				s.Fatalf("read: %v", err)
+			}
+			s.closing("the sandbox", sb.Close)
+			r.Close()
+			if err := other.readError("f"); !errors.Is(err, sandbox.ErrClosed) {
+				s.Errorf("read in a closed sandbox: %v", err)
+			}
+			i := s.create(s.backend, "sbx_files")
+			s.closing("the instance", i.Destroy)
+			if err := i.(backend.Filer).Files().Mkdir(s.ctx, "d", 0o755); err == nil {
+				s.Errorf("a directory was made in a destroyed sandbox")
+			}
+		},
+	}}
+}
+
+// hostDir makes a directory of this machine that everybody may change.
+func (s *subject) hostDir() string {
+	s.Helper()
+	dir, err := os.MkdirTemp("", "backendtest-")
+	if err == nil {
+		err = os.Chmod(dir, 0o777)
+	}
+	if err != nil {
+		s.Fatalf("directory: %v", err)
+	}
+	s.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSuffix(text, "\n")
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

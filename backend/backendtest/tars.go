@@ -1,0 +1,155 @@
+package backendtest
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// tarCases are about whole trees that go in and out.
+func tarCases() []Case {
+	modified := time.Unix(1_000_000_000, 0)
+	return []Case{{
+		Name:  "a-tree-goes-in-and-out",
+		Rule:  "An archive that is unpacked and packed again has the same files, directories, links, modes and times.",
+		needs: needFiles,
+		run: func(s *subject) {
+			archive := s.archive(
+				tar.Header{Typeflag: tar.TypeReg, Name: "a", Mode: 0o640, Size: 3, ModTime: modified},
+				tar.Header{Typeflag: tar.TypeReg, Name: "b \n\xff", Mode: 0o755, ModTime: modified},
+				tar.Header{Typeflag: tar.TypeDir, Name: "closed/", Mode: 0o555, ModTime: modified},
+				tar.Header{Typeflag: tar.TypeReg, Name: "closed/big", Mode: 0o600, Size: 3 << 20, ModTime: modified},
+				tar.Header{Typeflag: tar.TypeDir, Name: "empty/", Mode: 0o700, ModTime: modified},
+				tar.Header{Typeflag: tar.TypeSymlink, Name: "link", Linkname: "closed/big", Mode: 0o777},
+				tar.Header{Typeflag: tar.TypeSymlink, Name: "out", Linkname: "/etc/../etc/passwd", Mode: 0o777},
+			)
+			want := s.entries(archive)
+			archive.Seek(0, io.SeekStart)
+			if err := s.Files().WriteTar(s.ctx, "made/on/the/way", archive); err != nil {
+				s.Fatalf("write tar: %v", err)
+			}
+			r, err := s.Files().ReadTar(s.ctx, "made/on/the/way")
+			s.same("the archive", s.entries(strings.NewReader(s.content("archive", r, err))), want)
+			s.same("a file", s.readFile("made/on/the/way/closed/big"), strings.Repeat("x", 3<<20))
+			r, err = s.Files().ReadTar(s.ctx, "made/on/the/way/closed/big")
+			s.same("the archive of a file", s.entries(strings.NewReader(s.content("archive", r, err))), "file big -rw------- 3145728 2001-09-09\n")
+			err = s.Files().WriteTar(s.ctx, "made/on/the/way", s.archive(tar.Header{Typeflag: tar.TypeReg, Name: "link", Mode: 0o644, Size: 1}))
+			if err != nil {
+				s.Errorf("write tar: %v", err)
+			}
+			s.same("what replaced a link", s.list("made/on/the/way", false), "file a\nfile b \n\xff\ndir closed\ndir empty\nfile link\nlink out -> /etc/../etc/passwd\n")
+		},
+	}, {
+		Name:  "hard-links-are-kept-together",
+		Rule:  "A hard link of an archive becomes one, to a file of the same archive.",
+		needs: needFiles,
+		run: func(s *subject) {
+			err := s.Files().WriteTar(s.ctx, ".", s.archive(
+				tar.Header{Typeflag: tar.TypeReg, Name: "dir/f", Mode: 0o644, Size: 2},
+				tar.Header{Typeflag: tar.TypeLink, Name: "other", Linkname: "dir/f"},
+			))
+			if err != nil {
+				s.Errorf("write tar: %v", err)
+			}
+			s.same("the link", s.readFile("other"), "xx")
+		},
+	}, {
+		Name:  "a-hostile-archive-is-refused",
+		Rule:  "Entries that lead out of the directory are refused, by name or through a link, and so are special files; nothing is made or changed outside of it.",
+		needs: needFiles,
+		run: func(s *subject) {
+			s.writeFile("beside/f", "beside")
+			reg := func(name string) tar.Header {
+				return tar.Header{Typeflag: tar.TypeReg, Name: name, Size: 1, Mode: 0o644}
+			}
+			link := func(name, to string) tar.Header {
+				return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to}
+			}
+			for what, entries := range map[string][]tar.Header{
+				"a name with dots":            {reg("../x")},
+				"dots in the middle":          {reg("a/../../x")},
+				"an absolute name":            {reg("/workspace/x")},
+				"a directory with dots":       {{Typeflag: tar.TypeDir, Name: "../x/", Mode: 0o755}},
+				"a link and a file below it":  {link("l", "../beside"), reg("l/x")},
+				"a link and its replacement":  {link("l", "../beside"), reg("l/f")},
+				"links one after another":     {link("l", ".."), link("m", "l/beside"), reg("m/x")},
+				"a directory through a link":  {link("l", "../beside"), {Typeflag: tar.TypeDir, Name: "l/x/", Mode: 0o755}},
+				"a link to dots":              {link("../x", "f")},
+				"a hard link out":             {{Typeflag: tar.TypeLink, Name: "x", Linkname: "../beside/f"}},
+				"a hard link through a link":  {link("l", "../beside"), {Typeflag: tar.TypeLink, Name: "x", Linkname: "l/f"}},
+				"an absolute hard link":       {{Typeflag: tar.TypeLink, Name: "x", Linkname: "/workspace/beside/f"}},
+				"a device":                    {{Typeflag: tar.TypeChar, Name: "x", Devmajor: 1, Devminor: 3}},
+				"a block device":              {{Typeflag: tar.TypeBlock, Name: "x", Devmajor: 8}},
+				"a FIFO":                      {{Typeflag: tar.TypeFifo, Name: "x"}},
+				"what comes after such a one": {reg("ok"), {Typeflag: tar.TypeFifo, Name: "x"}, reg("late")},
+			} {
+				dir := "into/" + strings.ReplaceAll(what, " ", "-")
+				err := s.Files().WriteTar(s.ctx, dir, s.archive(entries...))
+				if !errors.Is(err, backend.ErrOutside) && !errors.Is(err, backend.ErrSpecialFile) && !errors.Is(err, fs.ErrNotExist) {
+					s.Errorf("%s: %v", what, err)
+				}
+				if list := s.list(dir, true); strings.Contains(list, " x") || strings.Contains(list, " late") {
+					s.Errorf("%s: there is now %q", what, list)
+				}
+				s.same(what+": what is beside", s.list("beside", true)+s.readFile("beside/f"), "file f\nbeside")
+				s.same(what+": what is above", s.list(".", false), "dir beside\ndir into\n")
+			}
+		},
+	}, {
+		Name:  "a-broken-archive-is-an-error",
+		Rule:  "An archive that ends too early, is none, or whose reading fails is an error.",
+		needs: needFiles,
+		run: func(s *subject) {
+			whole, err := io.ReadAll(s.archive(tar.Header{Name: "a", Mode: 0o644, Size: 100_000}, tar.Header{Name: "b", Mode: 0o644}))
+			if err != nil {
+				s.Fatalf("archive: %v", err)
+			}
+			for what, r := range map[string]io.Reader{
+				"half":     bytes.NewReader(whole[:len(whole)/2]),
+				"nonsense": strings.NewReader(strings.Repeat("no archive ", 1000)),
+				"failing":  io.MultiReader(bytes.NewReader(whole[:len(whole)-1024]), failing{}),
+			} {
+				if err := s.Files().WriteTar(s.ctx, "dir", r); err == nil {
+					s.Errorf("%s of an archive is no error", what)
+				}
+			}
+		},
+	}}
+}
+
+// entries renders an archive, an entry a line, sorted.
+func (s *subject) entries(r io.Reader) string {
+	s.Helper()
+	var lines []string
+	for archive := tar.NewReader(r); ; {
+		h, err := archive.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			s.Errorf("archive: %v", err)
+			break
+		}
+		info := h.FileInfo()
+		line := fmt.Sprintf("%s %s", kind(info.Mode()), h.Name)
+		switch h.Typeflag {
+		case tar.TypeSymlink:
+			line += " -> " + h.Linkname
+		case tar.TypeReg:
+			line += fmt.Sprintf(" %v %d %s", info.Mode(), h.Size, h.ModTime.UTC().Format(time.DateOnly))
+		default:
+			line += " " + info.Mode().String()
+		}
+		lines = append(lines, line+"\n")
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
