@@ -144,7 +144,11 @@ func TestAttach(t *testing.T) {
 		id := w.sandbox(t, "a")
 		path := w.background(t, id, `{"command":"print 3 MiB","background":true}`)
 		synctest.Wait()
-		got := w.attach(t, path, "").all(t)
+		events := w.attach(t, path, "")
+		got := events.all(t)
+		if want := fmt.Sprintf("%d-0", 3<<20); events.id != want {
+			t.Errorf("the last id is %s, want %s", events.id, want)
+		}
 		if text := textOf(t, got, "stdout"); text != strings.Repeat("€", 1<<20/3) {
 			t.Errorf("stdout has %d bytes", len(text))
 		}

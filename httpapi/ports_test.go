@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -123,6 +125,10 @@ func TestPorts(t *testing.T) {
 		if diff := cmp.Diff(want, <-got); diff != "" {
 			t.Errorf("header (-want +got):\n%s", diff)
 		}
+		w.anonymous(t, "GET", url+"/", "", "Referer", "http://server/console?secret")
+		if referer := (<-got).Get("Referer"); referer != "" {
+			t.Errorf("Referer: %s", referer)
+		}
 	})
 
 	inBubble(t, "a-page-gets-an-origin-of-its-own", func(t *testing.T) {
@@ -137,7 +143,17 @@ func TestPorts(t *testing.T) {
 			h.Set("Link", "</x>")
 			rw.WriteHeader(103)
 		})
-		resp := w.anonymous(t, "GET", url+"/", "")
+		r := request(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+			Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+				t.Errorf("%d with %v", code, h)
+				return nil
+			},
+		}), t, "GET", url+"/", "")
+		resp, err := w.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
 		for _, name := range []string{"Set-Cookie", "Clear-Site-Data", "Service-Worker-Allowed", "Strict-Transport-Security"} {
 			if value := resp.Header.Get(name); value != "" {
 				t.Errorf("%s: %s", name, value)

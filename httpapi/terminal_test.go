@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -186,6 +187,11 @@ func TestTerminal(t *testing.T) {
 		got := make(chan session, 1)
 		go func() { got <- readSession(t, conn) }()
 		synctest.Wait()
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := w.api.Wait(soon); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it was not waited for: %v", err)
+		}
 		if err := w.manager.Close(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -203,12 +203,18 @@ func newPipeListener() *pipeListener {
 func (l *pipeListener) dial() (net.Conn, error) {
 	client, server := net.Pipe()
 	select {
-	case l.conns <- server:
+	case l.conns <- halfCloser{server}:
 		return client, nil
 	case <-l.closed.Done():
 		return nil, net.ErrClosed
 	}
 }
+
+// A halfCloser can close its writing side, as a TCP connection does: the other side is
+// not told here.
+type halfCloser struct{ net.Conn }
+
+func (halfCloser) CloseWrite() error { return nil }
 
 func (l *pipeListener) Accept() (net.Conn, error) {
 	select {
