@@ -9,9 +9,6 @@ import (
 	"io/fs"
 	"math"
 	"net/http"
-	"path"
-	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -25,9 +22,6 @@ const (
 
 	// maxEntries is how many entries one listing holds.
 	maxEntries = 10_000
-
-	fileMode = 0o644 // of a file that is made without a mode
-	dirMode  = 0o755 // of a directory that is made without one
 )
 
 // The ways to tell content in JSON.
@@ -232,126 +226,6 @@ func (c *call) stat(files sandbox.Files, name string) error {
 	}
 	c.reply(http.StatusOK, describeFile(info))
 	return nil
-}
-
-// putFile is PUT /v1/sandboxes/{id}/files. With a path in the URL the body is the
-// content itself, of any size; else it is a JSON object.
-func putFile(c *call) error {
-	q := c.query()
-	name, modeText := q.text("path"), q.text("mode")
-	if q.err != nil {
-		return q.err
-	}
-	var content io.Reader = bodyReader{c.r.Body}
-	if _, raw := q.values["path"]; !raw {
-		var err error
-		if name, modeText, content, err = c.fileInBody(); err != nil {
-			return err
-		}
-	}
-	mode, err := parseMode(modeText)
-	if err != nil {
-		return err
-	}
-	if err := checkPath("path", name); err != nil {
-		return err
-	}
-	files, err := c.files()
-	if err != nil {
-		return err
-	}
-	c.liftAll()
-	defer c.limit()
-	counted := &counter{Reader: content}
-	if err := c.write(files, name, counted, mode); err != nil {
-		return err
-	}
-	c.reply(http.StatusOK, struct {
-		Object string `json:"object"`
-		Path   string `json:"path"`
-		Size   int64  `json:"size_bytes"`
-	}{"file", text.String([]byte(name)), counted.n})
-	return nil
-}
-
-// fileInBody reads the JSON object that describes a file to be written.
-func (c *call) fileInBody() (name, mode string, content io.Reader, err error) {
-	var (
-		body     *string
-		encoding = asText
-	)
-	err = c.decode(map[string]field{
-		"path":     intoString(&name),
-		"content":  into(&body, "string"),
-		"mode":     intoString(&mode),
-		"encoding": intoString(&encoding),
-	})
-	switch {
-	case err != nil:
-	case name == "":
-		err = missing("path")
-	case body == nil:
-		err = missing("content")
-	case encoding == asText:
-		content = strings.NewReader(*body)
-	case encoding == asBase64:
-		var decoded []byte
-		if decoded, err = base64.StdEncoding.DecodeString(*body); err != nil {
-			err = invalid("content", "is not base64")
-		}
-		content = strings.NewReader(string(decoded))
-	default:
-		err = invalid("encoding", "must be one of "+asText+", "+asBase64)
-	}
-	return name, mode, content, err
-}
-
-// noMode stands for a mode that the client left open.
-const noMode = fs.FileMode(math.MaxUint32)
-
-// parseMode reads permissions in octal, as in "0644".
-func parseMode(s string) (fs.FileMode, error) {
-	if s == "" {
-		return noMode, nil
-	}
-	n, err := strconv.ParseUint(s, 8, 32)
-	if err != nil || n > uint64(fs.ModePerm) {
-		return 0, invalid("mode", "must be permissions in octal, as in 0644")
-	}
-	return fs.FileMode(n), nil
-}
-
-// write writes a file, in a directory that is made when it is missing. A file that is
-// replaced keeps its mode, where the client names no other.
-func (c *call) write(files sandbox.Files, name string, content io.Reader, mode fs.FileMode) error {
-	ctx := c.r.Context()
-	info, err := files.Stat(ctx, name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := files.Mkdir(ctx, path.Dir(name), dirMode); err != nil {
-			return fileError(err)
-		}
-		if mode == noMode {
-			mode = fileMode
-		}
-	case err != nil:
-		return fileError(err)
-	case mode == noMode:
-		mode = info.Mode.Perm()
-	}
-	return fileError(files.Write(ctx, name, content, mode))
-}
-
-// A counter counts what is read.
-type counter struct {
-	io.Reader
-	n int64
-}
-
-func (r *counter) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	r.n += int64(n)
-	return n, err
 }
 
 // deleteFile is DELETE /v1/sandboxes/{id}/files.
