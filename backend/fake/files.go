@@ -2,8 +2,10 @@ package fake
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/files"
@@ -68,7 +70,13 @@ func (i *instance) removeFiles() error {
 		return nil
 	}
 	dir := i.root.Name()
-	err := errors.Join(i.root.Close(), os.RemoveAll(dir))
+	err := i.root.Close()
 	i.root = nil
-	return err
+	filepath.WalkDir(dir, func(name string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			os.Chmod(name, 0o700) // it may be closed to us, who have made it
+		}
+		return nil
+	})
+	return errors.Join(err, os.RemoveAll(dir))
 }
