@@ -13,7 +13,8 @@ type Dialer interface {
 	// the loopback address, also where the sandbox has no network. Only the
 	// sandbox's own ports are reachable. The context covers the dialling. When
 	// nobody listens, the error wraps ErrRefused. The connection ends with the
-	// sandbox.
+	// sandbox. It has a method CloseWrite, as a *net.TCPConn has: the command sees
+	// the end of what it is sent, and may still answer.
 	Dial(ctx context.Context, port int) (net.Conn, error)
 }
 

@@ -108,7 +108,7 @@ func Cases() []Case {
 		endedCases(), startCases(), overCases(), inputCases(), outputCases(), readerCases(),
 		killCases(), escapeCases(), lifeCases(), leakCases(), isolationCases(), driverCases(),
 		writtenCases(), signalCases(), handleCases(),
-		fileCases(), directoryCases(), tarCases(), reachCases(),
+		fileCases(), directoryCases(), tarCases(), reachCases(), portCases(),
 	)
 }
 

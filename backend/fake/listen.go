@@ -18,9 +18,10 @@ func (p *Process) Listen(port int) (net.Listener, error) {
 	p.alive()
 	i := p.command.inst
 	l := &listener{
-		port:  port,
-		conns: make(chan net.Conn),
-		done:  make(chan struct{}),
+		process: p,
+		port:    port,
+		conns:   make(chan net.Conn),
+		done:    make(chan struct{}),
 	}
 	l.close = sync.OnceFunc(func() {
 		i.mu.Lock()
@@ -53,7 +54,7 @@ func (i *instance) Dial(ctx context.Context, port int) (net.Conn, error) {
 	if l == nil {
 		return nil, fmt.Errorf("fake: port %d: %w", port, backend.ErrRefused)
 	}
-	ours, theirs := net.Pipe()
+	ours, theirs := connection()
 	select {
 	case l.conns <- l.tie(theirs):
 		return ours, nil
@@ -66,22 +67,25 @@ func (i *instance) Dial(ctx context.Context, port int) (net.Conn, error) {
 
 // A listener is a port that a process listens on.
 type listener struct {
-	port  int
-	conns chan net.Conn
-	done  chan struct{}
-	close func()
+	process *Process
+	port    int
+	conns   chan net.Conn
+	done    chan struct{}
+	close   func()
 }
 
 // tie has the connection end with the listener's process.
-func (l *listener) tie(c net.Conn) net.Conn {
-	t := &tied{Conn: c, closed: make(chan struct{})}
+func (l *listener) tie(c *end) net.Conn {
+	t := &tied{end: c, closed: make(chan struct{})}
 	t.once = sync.OnceValue(func() error {
 		close(t.closed)
 		return c.Close()
 	})
 	go func() {
 		select {
-		case <-l.done:
+		case <-l.process.dead:
+			t.Close()
+		case <-l.process.gone:
 			t.Close()
 		case <-t.closed:
 		}
@@ -90,7 +94,7 @@ func (l *listener) tie(c net.Conn) net.Conn {
 }
 
 type tied struct {
-	net.Conn
+	*end
 	closed chan struct{}
 	once   func() error
 }

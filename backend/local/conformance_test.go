@@ -3,8 +3,10 @@
 package local_test
 
 import (
+	"strconv"
 	"testing"
 
+	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/backendtest"
 	"github.com/sandbox-go/sandbox/backend/local"
@@ -24,6 +26,7 @@ func TestConformanceOrdinaryUser(t *testing.T) {
 }
 
 func conform(t *testing.T, opts *local.Options) {
+	self := publicSelf(t)
 	backendtest.Run(t, backendtest.Harness{
 		New: func(tb testing.TB) backend.Backend {
 			b, err := local.New(opts)
@@ -35,6 +38,9 @@ func conform(t *testing.T, opts *local.Options) {
 		Shell:    true,
 		Proc:     true,
 		HostProc: true,
-		Refused:  &backend.Config{Image: "none"},
+		Echo: func(port int) sandbox.Command {
+			return sandbox.Command{Argv: []string{self}, Env: map[string]string{asEcho: strconv.Itoa(port)}}
+		},
+		Refused: &backend.Config{Image: "none"},
 	})
 }

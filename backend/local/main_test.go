@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -21,7 +22,14 @@ import (
 // which runs the command that it holds until somebody kills it.
 const asService = "SANDBOX_TEST_SERVICE"
 
+// asEcho is the variable that makes it a server, which sends back what comes to the
+// port that it holds.
+const asEcho = "SANDBOX_TEST_ECHO"
+
 func TestMain(m *testing.M) {
+	if port := os.Getenv(asEcho); port != "" {
+		sendBack(port)
+	}
 	if text := os.Getenv(asService); text != "" {
 		serve(text)
 	}
@@ -41,6 +49,21 @@ func serve(text string) {
 		os.Exit(1)
 	}
 	select {}
+}
+
+func sendBack(port string) {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+	for err == nil {
+		var conn net.Conn
+		if conn, err = l.Accept(); err == nil {
+			go func() {
+				defer conn.Close()
+				io.Copy(conn, conn)
+			}()
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
 }
 
 // newBackend makes a backend that is closed with the test.

@@ -6,6 +6,9 @@ package faketest
 import (
 	"context"
 	"errors"
+	"io"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -25,7 +28,10 @@ func Harness() backendtest.Harness {
 			programs.Store(text, p)
 			return sandbox.Command{Shell: text}
 		},
-		Bubble:  true,
+		Bubble: true,
+		Echo: func(port int) sandbox.Command {
+			return sandbox.Command{Argv: []string{"echo-server", strconv.Itoa(port)}}
+		},
 		Refused: &backend.Config{Image: "refused"},
 		Lose:    func(_ testing.TB, b backend.Backend, id string) { b.(*fake.Backend).Lose(id) },
 	}
@@ -49,7 +55,30 @@ func newBackend(programs *sync.Map) *fake.Backend {
 			program, _ := programs.Load(p.Command().String())
 			return program.(backendtest.Program).Run(machine{p, disk})
 		})
+	b.HandleFunc(func(cmd *fake.Command) bool { return strings.HasPrefix(cmd.String(), "echo-server ") }, echo)
 	return b
+}
+
+// echo listens on the port of its argument, and sends back what it is sent.
+func echo(p *fake.Process) int {
+	port, err := strconv.Atoi(p.Command().Argv[1])
+	if err != nil {
+		return 2
+	}
+	l, err := p.Listen(port)
+	if err != nil {
+		return 1
+	}
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return 0
+		}
+		go func() {
+			defer conn.Close()
+			io.Copy(conn, conn)
+		}()
+	}
 }
 
 // machine is a process that a Program acts in.
