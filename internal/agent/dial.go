@@ -7,6 +7,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/hashicorp/yamux"
+
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/wire"
 )
@@ -40,5 +42,17 @@ func (c *Conn) Dial(ctx context.Context, port int) (net.Conn, error) {
 		stream.Close()
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	return stream, nil
+	return connection{stream}, nil
+}
+
+// A connection is a stream that is closed by halves.
+type connection struct{ *yamux.Stream }
+
+func (c connection) CloseWrite() error { return c.Stream.Close() }
+
+// Close ends a Read that waits, too.
+func (c connection) Close() error {
+	err := c.Stream.Close()
+	c.SetReadDeadline(time.Unix(1, 0))
+	return err
 }
