@@ -18,6 +18,10 @@ const (
 	inputWindow  = 256 << 10
 )
 
+// closeTime is after which a stream that was closed on this side gives its memory
+// back, whether the other side has closed it or is gone.
+const closeTime = 3 * time.Second
+
 // Client returns the service's side of a connection, which opens streams.
 func Client(conn io.ReadWriteCloser) (*yamux.Session, error) {
 	return yamux.Client(join(conn, false), config(outputWindow))
@@ -38,7 +42,7 @@ func config(window uint32) *yamux.Config {
 	c.EnableKeepAlive = false
 	c.ConnectionWriteTimeout = time.Hour
 	c.StreamOpenTimeout = 0
-	c.StreamCloseTimeout = time.Minute
+	c.StreamCloseTimeout = closeTime
 	c.MaxStreamWindowSize = window
 	c.LogOutput = io.Discard
 	return c
