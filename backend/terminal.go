@@ -1,9 +1,16 @@
 package backend
 
+import "cmp"
+
 // A TerminalSize is the size of a terminal in characters. A zero side is 24 rows
 // or 80 columns.
 type TerminalSize struct {
 	Rows, Cols uint16
+}
+
+// WithDefaults returns s without a zero side.
+func (s TerminalSize) WithDefaults() TerminalSize {
+	return TerminalSize{Rows: cmp.Or(s.Rows, 24), Cols: cmp.Or(s.Cols, 80)}
 }
 
 // A Resizer is a Process on a terminal. Every Process of a Spec with a Terminal is

@@ -109,6 +109,7 @@ func Cases() []Case {
 		killCases(), escapeCases(), lifeCases(), leakCases(), isolationCases(), driverCases(),
 		writtenCases(), signalCases(), handleCases(),
 		fileCases(), directoryCases(), tarCases(), reachCases(), portCases(),
+		terminalCases(), jobCases(),
 	)
 }
 

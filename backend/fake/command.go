@@ -105,12 +105,17 @@ func (c *command) Signal(s backend.Signal) error {
 	if isClosed(c.exited) {
 		return fmt.Errorf("fake: %w", os.ErrProcessDone)
 	}
+	c.deliverLocked(s)
+	return nil
+}
+
+// deliverLocked gives the command's process group a signal.
+func (c *command) deliverLocked(s backend.Signal) {
 	for _, p := range c.live {
 		if p.group == c.main.group {
 			p.deliverLocked(s)
 		}
 	}
-	return nil
 }
 
 func (c *command) Kill() error {
@@ -197,6 +202,9 @@ func (c *command) remove(p *Process) {
 	}
 	c.mu.Lock()
 	c.live = slices.DeleteFunc(c.live, func(q *Process) bool { return q == p })
+	if p == c.main && c.onTerminal {
+		c.deliverLocked(backend.SIGHUP)
+	}
 	none := len(c.live) == 0
 	c.mu.Unlock()
 	if !p.redirected {

@@ -15,7 +15,8 @@ var _ backend.Resizer = (*command)(nil)
 // A terminal does here what a kernel's does by default: it makes CRLF of a newline
 // that is printed, and one stream of both; it echoes what is typed, makes a newline
 // of CR, and Ctrl-C sends SIGINT to the command's process group. Lines are not
-// edited, and a read does not wait for a whole one.
+// edited, and a read does not wait for a whole one. When the command itself ends, its
+// process group is sent SIGHUP.
 func (p *Process) Terminal() *backend.TerminalSize {
 	p.alive()
 	p.command.mu.Lock()
@@ -23,7 +24,7 @@ func (p *Process) Terminal() *backend.TerminalSize {
 	if p.command.terminal == nil {
 		return nil
 	}
-	return new(*p.command.terminal)
+	return new(p.command.terminal.WithDefaults())
 }
 
 func (c *command) Resize(size backend.TerminalSize) error {
@@ -33,11 +34,7 @@ func (c *command) Resize(size backend.TerminalSize) error {
 		return fmt.Errorf("fake: %w", os.ErrProcessDone)
 	}
 	c.terminal = new(size)
-	for _, p := range c.live {
-		if p.group == c.main.group {
-			p.deliverLocked(backend.SIGWINCH)
-		}
-	}
+	c.deliverLocked(backend.SIGWINCH)
 	return nil
 }
 
@@ -60,11 +57,7 @@ func (c *command) typed(b []byte) []byte {
 		if key == ctrlC {
 			c.out.write(0, []byte("^C"), c.main.dead)
 			c.mu.Lock()
-			for _, p := range c.live {
-				if p.group == c.main.group {
-					p.deliverLocked(backend.SIGINT)
-				}
-			}
+			c.deliverLocked(backend.SIGINT)
 			c.mu.Unlock()
 			continue
 		}

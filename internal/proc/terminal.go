@@ -3,7 +3,6 @@
 package proc
 
 import (
-	"cmp"
 	"os"
 	"syscall"
 
@@ -57,7 +56,8 @@ func resize(terminal syscall.Conn, size backend.TerminalSize) error {
 	if err != nil {
 		return err
 	}
-	window := &unix.Winsize{Row: cmp.Or(size.Rows, 24), Col: cmp.Or(size.Cols, 80)}
+	size = size.WithDefaults()
+	window := &unix.Winsize{Row: size.Rows, Col: size.Cols}
 	if cerr := raw.Control(func(fd uintptr) { err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, window) }); cerr != nil {
 		return os.ErrProcessDone // its output is over, and the terminal closed
 	}

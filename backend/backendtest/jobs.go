@@ -1,0 +1,107 @@
+package backendtest
+
+import (
+	"math/rand/v2"
+	"strings"
+
+	"github.com/sandbox-go/sandbox"
+)
+
+// jobCases are about what only a shell on a terminal can do.
+func jobCases() []Case {
+	return []Case{{
+		Name:  "a-terminal-can-be-reopened",
+		Rule:  "All three streams are the terminal, which is the controlling one and may be opened again by its name.",
+		needs: needTerminal | needShell,
+		run: func(s *subject) {
+			t := s.open(sandbox.Command{
+				Shell: `[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo a >$(tty); echo b >/dev/tty; echo c >/dev/stderr
+stty -echo; read -r x </dev/tty; echo "got:$x"`,
+				Terminal: &sandbox.TerminalSize{},
+			})
+			t.shows("a\r\nb\r\nc\r\n")
+			t.types("typed\r")
+			t.shows("got:typed\r\n")
+			s.ended(t.ends(), sandbox.Completed, 0)
+			s.completed(s.shell("[ -t 0 ] || [ -t 1 ] || [ -t 2 ] || echo none"), 0, "none\n", "")
+		},
+	}, {
+		Name:  "jobs-are-controlled",
+		Rule:  "An interactive shell has job control: Ctrl-Z stops a job, fg goes on with it, Ctrl-D ends its input, and the shell lives on.",
+		needs: needTerminal | needShell,
+		run: func(s *subject) {
+			t := s.interactive()
+			t.types("cat\r")
+			t.types("one\r")
+			t.shows("one\r\none\r\n")
+			t.types("\x1a")
+			t.shows("topped") // how it begins depends on the shell
+			t.types("echo in''side\r")
+			t.shows("inside\r\n")
+			t.types("fg\r")
+			t.shows("fg\r\ncat")
+			t.types("two\r")
+			t.shows("two\r\ntwo\r\n")
+			t.types("\x04")
+			t.types("echo ou''tside $?\r")
+			t.shows("outside 0\r\n")
+			t.types("exit 3\r")
+			s.ended(t.ends(), sandbox.Completed, 3)
+			if text := t.exec.Execution().Stdout.String(); strings.Contains(text, "job control") || strings.Contains(text, "tty") {
+				s.Errorf("the shell complains: %q", text)
+			}
+		},
+	}, {
+		Name:  "ctrl-c-reaches-the-foreground-only",
+		Rule:  "Ctrl-C ends the job in the foreground; a job in the background and the shell go on, until the shell is killed.",
+		needs: needTerminal | needShell,
+		run: func(s *subject) {
+			t := s.interactive()
+			t.types("while printf x >>back; do sleep 0.03; done &\r")
+			t.types("sh -c 'while printf x >>front; do sleep 0.03; done'\r")
+			s.beats("back", "front")
+			t.types("\x03")
+			t.types("echo al''ive $?\r")
+			t.shows("alive 130\r\n")
+			s.rests("front")
+			s.beats("back")
+			if s.backend.Info().Containment != "supervisor" {
+				t.types("kill %1\r") // it has a process group of its own
+			}
+			s.ended(s.cancel(t.exec), sandbox.Cancelled, none)
+			t.stream.Close()
+			s.rests("back")
+		},
+	}, {
+		Name:  "a-raw-terminal-passes-all",
+		Rule:  "On a terminal in raw mode every byte passes as it is, in both directions, however many.",
+		needs: needTerminal | needShell,
+		run: func(s *subject) {
+			random := make([]byte, 200_000)
+			r := rand.New(rand.NewPCG(3, 4))
+			for i := range random {
+				random[i] = byte(r.Uint32())
+			}
+			t := s.open(sandbox.Command{
+				Shell:    "stty raw -echo; printf ready; head -c 200000; printf end",
+				Terminal: &sandbox.TerminalSize{},
+			})
+			t.shows("ready")
+			t.types(string(random))
+			s.completed(t.ends(), 0, "ready"+string(random)+"end", "")
+		},
+	}}
+}
+
+// interactive starts a shell as a person has it, and waits until it listens.
+func (s *subject) interactive() *screen {
+	s.Helper()
+	t := s.open(sandbox.Command{
+		Argv:     []string{"sh", "-i"},
+		Env:      map[string]string{"PS1": "", "ENV": ""},
+		Terminal: &sandbox.TerminalSize{},
+	})
+	t.types("echo re''ady\r")
+	t.shows("ready\r\n")
+	return t
+}
