@@ -25,7 +25,7 @@ func arrows() map[string][]string {
 		"internal/files":      driver,
 		"internal/proc":       driver,
 		"internal/faketest":   {".", "backend/...", "internal/..."}, // for tests only
-		"examples/...":        {".", "httpapi", "backend/..."},
+		"examples/...":        {".", "httpapi", "backend/...", "examples/..."},
 	}
 }
 

@@ -40,9 +40,10 @@ type output struct {
 	windowRuns runs
 	readers    []*reader
 
-	unheld bool // from now on no writer waits for a reader
-	over   bool // nothing more will come
-	err    error
+	unheld  bool // from now on no writer waits for a reader
+	dropped bool // from now on what is written goes nowhere
+	over    bool // nothing more will come
+	err     error
 }
 
 // A stored is what is kept of one stream.
@@ -82,7 +83,7 @@ func (s sink) Write(p []byte) (int, error) {
 func (o *output) write(s Source, p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(p) > 0 {
+	for len(p) > 0 && !o.dropped {
 		n := o.roomLocked(s, len(p))
 		if n == 0 {
 			o.room.Wait()
@@ -175,6 +176,15 @@ func (o *output) release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.unheld = true
+	o.room.Broadcast()
+}
+
+// drop has what is written from now on, and what a writer still waits with, go
+// nowhere.
+func (o *output) drop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.dropped = true
 	o.room.Broadcast()
 }
 

@@ -161,22 +161,23 @@ func (c *Children) Await(d time.Duration) {
 // HangUp tells the processes of a session that its terminal is gone, as the
 // terminal's closing would if the session's leader lived. Only Reaped may call it.
 func (c *Children) HangUp(session int) {
-	for _, pid := range c.targetsLocked() {
+	of := processFamily()
+	for _, pid := range c.targetsLocked(of) {
 		t := target{pid: pid, fd: -1}
-		t.hangUp(session, maxDepth)
+		t.hangUp(session, of, maxDepth)
 	}
 }
 
 func (c *Children) gone() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.none || c.Spare != nil && len(c.targetsLocked()) == 0
+	return c.none || c.Spare != nil && len(c.targetsLocked(processFamily())) == 0
 }
 
 // targetsLocked returns the children that are not spared.
-func (c *Children) targetsLocked() []int {
+func (c *Children) targetsLocked(of family) []int {
 	var pids []int
-	for _, pid := range childrenOf(os.Getpid()) {
+	for _, pid := range of(os.Getpid()) {
 		if c.Spare == nil || !c.Spare(pid) {
 			pids = append(pids, pid)
 		}
@@ -189,7 +190,7 @@ func (c *Children) survivors() []backend.Survivor {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var left []backend.Survivor
-	for _, pid := range c.targetsLocked() {
+	for _, pid := range c.targetsLocked(processFamily()) {
 		left = append(left, backend.Survivor{PID: pid, Name: nameOf(pid)})
 	}
 	return left
@@ -199,8 +200,9 @@ func (c *Children) survivors() []backend.Survivor {
 func (c *Children) strike() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, pid := range c.targetsLocked() {
+	of := processFamily()
+	for _, pid := range c.targetsLocked(of) {
 		t := target{pid: pid, fd: -1}
-		t.kill(maxDepth)
+		t.kill(of, maxDepth)
 	}
 }

@@ -8,10 +8,37 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// childrenOf returns the children of a process. The list may be outdated when it
+// listsChildren reports whether the kernel lists a task's children, which it need
+// not (CONFIG_PROC_CHILDREN).
+var listsChildren = sync.OnceValue(func() bool {
+	_, err := os.Stat("/proc/thread-self/children")
+	return err == nil
+})
+
+// A family tells the children of a process. What it tells may be outdated when it
 // is read, and incomplete when the process forks meanwhile.
+type family func(pid int) []int
+
+// processFamily returns the family of all processes, for one pass over them: where
+// the kernel does not list children, every process is looked at, once.
+func processFamily() family {
+	if listsChildren() {
+		return childrenOf
+	}
+	children := make(map[int][]int)
+	for _, name := range readNames("/proc") {
+		if pid, err := strconv.Atoi(name); err == nil {
+			parent := parentOf(pid)
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	return func(pid int) []int { return children[pid] }
+}
+
+// childrenOf returns the children that the kernel lists.
 func childrenOf(pid int) []int {
 	tasks := "/proc/" + strconv.Itoa(pid) + "/task/"
 	var pids []int

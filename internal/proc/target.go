@@ -24,16 +24,16 @@ func (t target) signal(s unix.Signal) error {
 
 // kill ends t and its descendants. It stops t first, so that it cannot fork
 // while they are looked at.
-func (t target) kill(depth int) {
+func (t target) kill(of family, depth int) {
 	t.signal(unix.SIGSTOP)
-	t.each(depth, func(child target) { child.kill(depth - 1) })
+	t.each(of, depth, func(child target) { child.kill(of, depth-1) })
 	t.signal(unix.SIGKILL)
 }
 
 // hangUp sends SIGHUP to what of t and its descendants is of a session, and has it
 // go on if it was stopped.
-func (t target) hangUp(session, depth int) {
-	t.each(depth, func(child target) { child.hangUp(session, depth-1) })
+func (t target) hangUp(session int, of family, depth int) {
+	t.each(of, depth, func(child target) { child.hangUp(session, of, depth-1) })
 	if statOf(t.pid).session == session {
 		t.signal(unix.SIGHUP)
 		t.signal(unix.SIGCONT)
@@ -41,11 +41,11 @@ func (t target) hangUp(session, depth int) {
 }
 
 // each calls f with every child of t, unless depth is 0.
-func (t target) each(depth int, f func(target)) {
+func (t target) each(of family, depth int, f func(target)) {
 	if depth == 0 {
 		return
 	}
-	for _, pid := range childrenOf(t.pid) {
+	for _, pid := range of(t.pid) {
 		if child, ok := t.child(pid); ok {
 			f(child)
 			unix.Close(child.fd)
