@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // patience is how long the page may take for anything.
@@ -92,10 +95,23 @@ func (p *tab) do(a chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// press presses keys, or types a text.
+// press presses keys, or types a text. As with a keyboard, and unlike with chromedp's
+// KeyEvent, a key that the page takes for itself types nothing.
 func (p *tab) press(keys string, modifiers ...chromedp.Modifier) {
 	p.t.Helper()
-	p.do(chromedp.KeyEvent(keys, chromedp.KeyModifiers(modifiers...)))
+	for _, key := range keys {
+		events := kb.Encode(key)
+		down, up := *events[0], *events[len(events)-1]
+		chromedp.KeyModifiers(modifiers...)(&down)
+		if len(events) == 3 && !slices.Contains(modifiers, chromedp.ModifierCtrl) {
+			down.Text = events[1].Text
+		}
+		for _, event := range []input.DispatchKeyEventParams{down, up} {
+			if _, err := chromedp.Call(p.ctx, input.DispatchKeyEvent, event); err != nil {
+				p.t.Fatal(err)
+			}
+		}
+	}
 }
 
 // eval returns what a JavaScript expression gives as text.

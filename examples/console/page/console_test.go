@@ -128,12 +128,15 @@ func TestConsole(t *testing.T) {
 		close(next)
 		p.wait(text(".command .status"), "Exit code 3 after ")
 		p.wait(text(".output .stderr"), "last\n")
+		if typed := p.eval("document.activeElement.value"); typed != "two\nlines" {
+			t.Errorf("the command has become %q", typed)
+		}
 	})
-	t.Run("cancels-a-command", func(t *testing.T) {
+	t.Run("cancels-a-command-that-has-printed-much", func(t *testing.T) {
 		p := p.in(t)
 		p.press("a", chromedp.ModifierCtrl)
-		p.press("sleep" + kb.Enter)
-		p.wait(text(".output"), "asleep\n")
+		p.press("flood" + kb.Enter)
+		p.wait(text(".output"), "y\ndry\n")
 		p.tabTo("Cancel")
 		p.press(kb.Enter)
 		p.wait(text(".command .status"), "Cancelled after ")
@@ -207,9 +210,8 @@ func TestConsole(t *testing.T) {
 		p.press("more")
 		p.tabTo("Close")
 		p.press(kb.Enter)
-		p.wait(text("#question"), "Discard the changes")
+		p.wait(text("dialog"), "Discard the changes")
 		p.press(kb.Escape)
-		p.wait(text(".editor .status"), "Saved")
 		p.press(kb.Enter)
 		p.tabTo("Discard")
 		p.press(kb.Enter)
@@ -253,17 +255,22 @@ func TestConsole(t *testing.T) {
 
 		p.tabTo("Remove up.bin")
 		p.press(kb.Enter)
-		p.wait(text("#question"), "Remove up.bin?")
+		p.wait(text("dialog"), "Remove up.bin?")
 		p.tabTo("Remove")
 		p.press(kb.Enter)
 		p.wait(text(".browser .status"), "Removed up.bin.")
 		p.wait(focus, "a <b>.txt")
 	})
-	t.Run("removes-the-sandbox", func(t *testing.T) {
+	t.Run("removes-the-sandbox-and-its-terminal", func(t *testing.T) {
 		p := p.in(t)
+		p.do(chromedp.Focus(chromedp.CSS("[role=tab][aria-selected=true]")))
+		p.press(kb.ArrowLeft)
+		p.tabTo("Open a terminal")
+		p.press(kb.Enter)
+		p.wait(text(".terminal .status"), "Connected.")
 		p.do(chromedp.Focus(chromedp.CSS(".workspace .remove")))
 		p.press(kb.Enter)
-		p.wait(text("#question"), "and all that runs in it?")
+		p.wait(text("dialog"), "and all that runs in it?")
 		p.tabTo("Remove")
 		p.press(kb.Enter)
 		p.wait(text(".sandboxes .status"), "There is none yet.")
@@ -275,8 +282,11 @@ func TestConsole(t *testing.T) {
 
 // script is what commands do.
 func script(b *fake.Backend) {
-	b.Handle("sleep", func(p *fake.Process) int {
-		io.WriteString(p.Stdout, "asleep\n")
+	b.Handle("flood", func(p *fake.Process) int {
+		for range 128 {
+			io.WriteString(p.Stdout, strings.Repeat("y\n", 1<<14)) // 4 MiB in all
+		}
+		io.WriteString(p.Stdout, "dry\n")
 		p.Sleep(time.Hour)
 		return 0
 	})

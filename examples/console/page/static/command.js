@@ -28,10 +28,10 @@ export function commandPanel(root, api) {
           break;
         case "stdout":
         case "stderr":
-          output.append(name, data.data);
+          await output.append(name, data.data);
           break;
         case "gap":
-          output.append("note", `[${data.bytes} bytes of ${data.stream} are missing]\n`);
+          await output.append("note", `[${data.bytes} bytes of ${data.stream} are missing]\n`);
           break;
         case "exit":
           return data;

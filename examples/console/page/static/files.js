@@ -18,6 +18,7 @@ export function filesPanel(root, api) {
   });
   let directory = new Path(".");
   let entries = [];
+  let count = ""; // of the entries, in words
 
   // list shows a directory.
   async function list(path) {
@@ -28,8 +29,9 @@ export function filesPanel(root, api) {
     form.elements.directory.value = path.shown;
     up.disabled = path.parent() === null;
     rows.replaceChildren(...entries.map(row));
-    const count = entries.length === 1 ? "1 entry" : `${entries.length} entries`;
-    say(status, answer.has_more ? `The first ${count}: there are more.` : count);
+    count = entries.length === 1 ? "1 entry" : `${entries.length.toLocaleString()} entries`;
+    if (answer.has_more) count = `The first ${count}: there are more.`;
+    say(status, count);
   }
   const reload = () => list(directory);
 
@@ -50,8 +52,8 @@ export function filesPanel(root, api) {
         if (!(err instanceof APIError) || err.status !== 400) throw err;
       }
     }
-    say(status, "");
-    return editor.open(path);
+    await editor.open(path);
+    say(status, count);
   }
 
   // download saves a file, or a directory as tar.
