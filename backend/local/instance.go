@@ -37,7 +37,7 @@ type instance struct {
 }
 
 func (b *local) newInstance(id string) (_ *instance, err error) {
-	i := &instance{backend: b, root: filepath.Join(b.dir, id), gone: make(chan struct{})}
+	i := &instance{backend: b, root: filepath.Join(b.base.path, id), gone: make(chan struct{})}
 	i.user.id = uint32(max(os.Geteuid(), 0))
 	if b.users != nil {
 		if i.user, err = b.users.take(); err != nil {

@@ -26,12 +26,10 @@
 package local
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -41,9 +39,10 @@ import (
 
 // Options are how sandboxes are made. Nil and the zero value are the defaults.
 type Options struct {
-	// Dir is where the sandboxes' directories are made. It is created if it does
-	// not exist. Users of sandboxes must be able to pass through it and what is
-	// above it. Empty is a new directory under os.TempDir, which Close removes.
+	// Dir is where the sandboxes' directories are made, in one that Close removes;
+	// what services that died have left there is removed by New. It is created if
+	// it does not exist. Users of sandboxes must be able to pass through it and
+	// what is above it. Empty is os.TempDir().
 	Dir string
 
 	// Users are the numbers that sandboxes' users get when the service runs as
@@ -73,68 +72,21 @@ func New(opts *Options) (backend.Backend, error) {
 			return nil, fmt.Errorf("local: %w", err)
 		}
 	}
-	if b.dir, err = newBase(b.opts.Dir, b.users != nil); err != nil {
+	if b.base, err = newBase(b.opts.Dir, b.users != nil); err != nil {
 		if b.users != nil {
 			b.users.close()
 		}
 		return nil, fmt.Errorf("local: %w", err)
 	}
-	b.runner = newRunner(b.dir, b.opts.ProcessGroups)
+	b.runner = newRunner(b.base.path, b.opts.ProcessGroups)
 	b.release = sync.OnceValue(b.close)
 	return b, nil
-}
-
-// newBase makes the directory for the sandboxes' directories. Others may pass
-// through it, and not list it. It fails when they have to and cannot.
-func newBase(dir string, others bool) (string, error) {
-	parent, err := filepath.Abs(cmp.Or(dir, os.TempDir()))
-	if err != nil {
-		return "", err
-	}
-	if dir != "" {
-		if err := os.MkdirAll(parent, 0o711); err != nil {
-			return "", err
-		}
-	}
-	if others {
-		if err := passable(parent); err != nil {
-			return "", err
-		}
-	}
-	if dir != "" {
-		return parent, nil
-	}
-	made, err := os.MkdirTemp(parent, "sandbox-")
-	if err != nil {
-		return "", err
-	}
-	return made, os.Chmod(made, 0o711)
-}
-
-// passable says which part of dir others cannot pass through, if any.
-func passable(dir string) error {
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return err
-	}
-	for d := real; ; d = filepath.Dir(d) {
-		info, err := os.Stat(d)
-		if err != nil {
-			return err
-		}
-		if info.Mode()&0o001 == 0 {
-			return fmt.Errorf("%s is closed to others, and with it %s to the sandboxes' users: choose another Options.Dir", d, dir)
-		}
-		if d == filepath.Dir(d) {
-			return nil
-		}
-	}
 }
 
 // A local is the backend.
 type local struct {
 	opts   Options
-	dir    string
+	base   *base
 	users  *users // nil when commands run as the service's own user
 	runner runner
 
@@ -280,10 +232,7 @@ func (b *local) close() error {
 	if b.users != nil {
 		err = b.users.close()
 	}
-	if b.opts.Dir == "" {
-		err = errors.Join(err, os.RemoveAll(b.dir))
-	}
-	return err
+	return errors.Join(err, b.base.remove())
 }
 
 // forget drops an instance that has been destroyed.

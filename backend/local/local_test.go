@@ -108,8 +108,28 @@ func TestGivenDirectory(t *testing.T) {
 	if err := i.Destroy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if left, _ := filepath.Glob(dir + "/*/*"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if err := b.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, error %v", left, err)
+		t.Errorf("left after Close: %v, error %v", left, err)
+	}
+}
+
+func TestDirectoriesOfDeadServices(t *testing.T) {
+	dir := publicDir(t)
+	alive := newBackend(t, &local.Options{Dir: dir})
+	newInstance(t, alive, "sbx_1")
+	dead := filepath.Join(dir, "sandbox-local-dead", "sbx_2", "work")
+	if err := os.MkdirAll(dead, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	newBackend(t, &local.Options{Dir: dir})
+	if left, _ := filepath.Glob(dir + "/*/*"); len(left) != 1 || filepath.Base(left[0]) != "sbx_1" {
+		t.Errorf("sandboxes after a new service has come: %v, want sbx_1", left)
 	}
 }
 
@@ -132,7 +152,7 @@ cd "$HOME/.."; chmod 0 work . 2>&1`})
 	if err := i.Destroy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := os.ReadDir(filepath.Join(dir, "base")); len(left) > 0 {
+	if left, _ := filepath.Glob(dir + "/base/*/*"); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 	if _, err := os.Stat("/bin/sh"); err != nil {
