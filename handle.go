@@ -228,14 +228,20 @@ func (h *handle) see(p backend.Process) {
 	var err error
 	switch {
 	case cause == ErrLost:
-		h.out.release()
-		p.Discard()
+		h.discard(p)
 	case cause != nil || w.failed():
 		err = h.kill(w)
 	case h.cmd.Wait == WaitExit:
-		p.Discard()
+		h.discard(p)
 	}
 	h.finish(w.ending(cause, err))
+}
+
+// discard has further output go nowhere. A sink that is held would hold the
+// backend's Discard too.
+func (h *handle) discard(p backend.Process) {
+	h.out.drop()
+	p.Discard()
 }
 
 // await waits until the execution is over by itself, and returns nil, or until

@@ -329,3 +329,35 @@ func TestNextReturnsWhenItsContextEnds(t *testing.T) {
 		}
 	})
 }
+
+func TestReaderDoesNotHoldAnExecutionThatIsOver(t *testing.T) {
+	handler := func(p *fake.Process) int {
+		p.Spawn(func(p *fake.Process) int {
+			p.Sleep(time.Second)
+			p.Stdout.Write(numbered(4 * window))
+			return 0
+		}, fake.How{})
+		p.Sleep(2 * time.Second) // the other is held by then
+		return 0
+	}
+	bubble(t, handler, func(t *testing.T, sb sandbox.Sandbox) {
+		ex, s, err := sb.Follow(t.Context(), sandbox.Command{Shell: "cmd", Wait: sandbox.WaitExit, Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		synctest.Wait()
+		time.Sleep(3 * time.Second)
+		// Enough for what was in the pipe at the exit, and no more.
+		for read := 0; read < window/2; {
+			c, err := s.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			read += len(c.Data)
+		}
+		if rec := wait(t, ex); rec.Status != sandbox.Completed {
+			t.Errorf("%s after %v", rec.Status, rec.Duration)
+		}
+	})
+}
