@@ -86,5 +86,7 @@ var (
 	ErrNotEmpty     = errors.New("directory not empty")
 	ErrSpecialFile  = errors.New("not a regular file")
 	ErrOutside      = errors.New("leads out of the sandbox")
+	ErrLinkLoop     = errors.New("too many levels of symbolic links")
 	ErrNoSpace      = errors.New("no space left")
+	ErrArchive      = errors.New("not a whole tar archive")
 )

@@ -1,10 +1,8 @@
 package httpapi
 
 import (
-	"archive/tar"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"strings"
@@ -47,8 +45,8 @@ func fileError(err error) error {
 		{backend.ErrIsDirectory, http.StatusBadRequest},
 		{backend.ErrNotDirectory, http.StatusBadRequest},
 		{backend.ErrSpecialFile, http.StatusBadRequest},
-		{tar.ErrHeader, http.StatusBadRequest},
-		{io.ErrUnexpectedEOF, http.StatusBadRequest},
+		{backend.ErrLinkLoop, http.StatusBadRequest},
+		{backend.ErrArchive, http.StatusBadRequest},
 		{fs.ErrPermission, http.StatusForbidden},
 		{backend.ErrOutside, http.StatusForbidden},
 		{backend.ErrNotEmpty, http.StatusConflict},

@@ -1,15 +1,15 @@
 package files
 
 import (
+	"archive/tar"
 	"errors"
+	"io"
 	"io/fs"
 	"strings"
 	"syscall"
 
 	"github.com/sandbox-go/sandbox/backend"
 )
-
-var errLoop = errors.New("too many levels of symbolic links")
 
 // kinds are the causes that callers are promised, by the names that they have on
 // the way from the process.
@@ -26,7 +26,8 @@ var kinds = []struct {
 	{"special-file", backend.ErrSpecialFile},
 	{"outside", backend.ErrOutside},
 	{"no-space", backend.ErrNoSpace},
-	{"loop", errLoop},
+	{"loop", backend.ErrLinkLoop},
+	{"archive", backend.ErrArchive},
 }
 
 // pathError returns err as Files promises it.
@@ -53,7 +54,7 @@ func cause(err error) error {
 		case syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG:
 			return backend.ErrNoSpace
 		case syscall.ELOOP:
-			return errLoop
+			return backend.ErrLinkLoop
 		}
 	}
 	for _, k := range kinds {
@@ -61,8 +62,11 @@ func cause(err error) error {
 			return k.err
 		}
 	}
-	if errno != 0 {
+	switch {
+	case errno != 0:
 		return errno
+	case errors.Is(err, tar.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF):
+		return backend.ErrArchive
 	}
 	// An *os.Root has no name for this one.
 	if strings.HasSuffix(err.Error(), "path escapes from parent") {

@@ -251,9 +251,8 @@ func TestTypedErrors(t *testing.T) {
 		wantCause(t, "Remove of nothing", fl.Remove(ctx, "no", false), fs.ErrNotExist)
 		wantCause(t, "recursive Remove of nothing", fl.Remove(ctx, "no", true), fs.ErrNotExist)
 		wantCause(t, "Rename of nothing", fl.Rename(ctx, "no", "x"), fs.ErrNotExist)
-		if err := write("loop"); err == nil {
-			t.Error("Write to a loop of links succeeded")
-		}
+		wantCause(t, "Write to a loop of links", write("loop"), backend.ErrLinkLoop)
+		wantCause(t, "Read of a loop of links", readError(t, fl, "loop"), backend.ErrLinkLoop)
 		for _, err := range fl.List(ctx, "f", false) {
 			wantCause(t, "List of a file", err, backend.ErrNotDirectory)
 		}
@@ -337,9 +336,8 @@ func TestTar(t *testing.T) {
 		}
 		must(t, fl.WriteTar(ctx, "dst2", bytes.NewReader(archive)))
 		defer os.Chmod(dir+"/dst2/sub", 0o755)
-		if err := fl.WriteTar(ctx, "dst3", bytes.NewReader(archive[:len(archive)/2])); err == nil {
-			t.Error("half an archive was unpacked without an error")
-		}
+		wantCause(t, "WriteTar of half an archive", fl.WriteTar(ctx, "dst3", bytes.NewReader(archive[:len(archive)/2])), backend.ErrArchive)
+		wantCause(t, "WriteTar of no archive", fl.WriteTar(ctx, "dst4", strings.NewReader(big)), backend.ErrArchive)
 		os.Chmod(dir+"/dst3/sub", 0o755)
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"github.com/sandbox-go/sandbox/backend"
 )
 
 // A place is where names lead: an *os.Root, out of which no name leads, or
@@ -55,7 +57,7 @@ func target(p place, name string) (string, error) {
 			name = join(parent(name), link)
 		}
 	}
-	return "", errLoop
+	return "", backend.ErrLinkLoop
 }
 
 // join and parent do not clean, as package path does: what ".." means after a

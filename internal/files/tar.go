@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -111,7 +110,7 @@ func (t *Tree) WriteTar(ctx context.Context, name string, archive io.Reader) err
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("write tar: %w", err)
+			return pathError("write tar", name, err)
 		}
 		if err := unpack(dir, header, entries); err != nil {
 			return pathError("write tar", header.Name, err)
