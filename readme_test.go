@@ -23,7 +23,7 @@ import (
 func Example() {
 	ctx := context.Background()
 	_ = func() error {
-		b, err := local.New(nil) // or docker.New(nil)
+		b, err := local.New(nil) // or docker.New(ctx, nil)
 		if err != nil {
 			return err
 		}

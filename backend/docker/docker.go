@@ -130,6 +130,9 @@ func (b *Backend) Info() backend.Info {
 		OwnUser:     true,
 		OwnFiles:    true,
 		OwnNetwork:  b.opts.Network != "host",
+		Terminal:    true,
+		Files:       true,
+		Ports:       true,
 		OOM:         !strings.HasPrefix(b.opts.Runtime, "runsc"),
 	}
 	if b.opts.Runtime == "" || b.opts.Runtime == "runc" {

@@ -44,7 +44,7 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 		return nil, err
 	}
 	s := *spec
-	s.Env = backend.Environ(i.env, spec.Env)
+	s.Env = spec.Environ(i.env)
 	s.User = cmp.Or(spec.User, i.user)
 	s.Dir = inWorkspace(spec.Dir)
 	p, err := l.Start(ctx, &s)

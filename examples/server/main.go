@@ -24,6 +24,7 @@ import (
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/backend/docker"
 	"github.com/sandbox-go/sandbox/backend/local"
 	"github.com/sandbox-go/sandbox/httpapi"
 )
@@ -50,7 +51,8 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("server", flag.ContinueOnError)
 	addr := flags.String("addr", "127.0.0.1:8080", "`address` to listen on")
-	backendName := flags.String("backend", "local", "where commands run: local")
+	backendName := flags.String("backend", "local", "where commands run: local or docker")
+	image := flags.String("image", "", "docker's `image` for sandboxes; empty is debian:stable-slim")
 	openRooms := flags.Bool("open-rooms", false, "let rooms be used without a key")
 	baseURL := flags.String("base-url", "", "`URL` at which clients reach the service, where it is not the one that they ask for")
 	portsDomain := flags.String("ports-domain", "", "`domain` below which every port of a sandbox gets a host of its own")
@@ -76,7 +78,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	defer l.Close()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	b, err := newBackend(*backendName)
+	b, err := newBackend(ctx, *backendName, *image)
 	if err != nil {
 		return err
 	}
@@ -84,6 +86,9 @@ func run(ctx context.Context, args []string) error {
 		log.Warn(caveat, "backend", b.Info().Name)
 	}
 	m := sandbox.NewManager(b, &sandbox.ManagerOptions{Logger: log})
+	if err := m.Restore(ctx); err != nil {
+		log.Error("not all that an earlier run has left was taken up", "error", err)
+	}
 	opts := &httpapi.Options{
 		Authenticate: httpapi.BearerKeys(accounts(keys)),
 		BaseURL:      *baseURL,
@@ -113,12 +118,14 @@ func run(ctx context.Context, args []string) error {
 }
 
 // newBackend returns the backend of that name.
-func newBackend(name string) (backend.Backend, error) {
+func newBackend(ctx context.Context, name, image string) (backend.Backend, error) {
 	switch name {
 	case "local":
 		return local.New(nil)
+	case "docker":
+		return docker.New(ctx, &docker.Options{Image: image, Owner: "examples/server"})
 	}
-	return nil, fmt.Errorf("there is no backend %q: use local", name)
+	return nil, fmt.Errorf("there is no backend %q: use local or docker", name)
 }
 
 // shutDown takes no new connections, ends what runs, so that every stream and every

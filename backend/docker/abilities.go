@@ -1,0 +1,44 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent"
+	"github.com/sandbox-go/sandbox/internal/files"
+)
+
+var (
+	_ backend.Filer   = (*instance)(nil)
+	_ backend.Dialer  = (*instance)(nil)
+	_ backend.Resizer = (*process)(nil)
+)
+
+// Files reaches the container's files, each by a process of its user.
+func (i *instance) Files() backend.Files {
+	return &files.Client{Start: i.Start, Program: agent.FilesCommand()}
+}
+
+// Dial connects to a port through the agent, so a network is not needed.
+func (i *instance) Dial(ctx context.Context, port int) (net.Conn, error) {
+	l, err := i.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := l.Conn.Dial(ctx, port)
+	if err != nil {
+		return nil, l.explain(err)
+	}
+	return conn, nil
+}
+
+// Resize changes the size of the process's terminal.
+func (p *process) Resize(size backend.TerminalSize) error {
+	r, ok := p.Process.(backend.Resizer)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return r.Resize(size)
+}
