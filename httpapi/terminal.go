@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,7 +54,7 @@ func openTerminal(c *call) error {
 	}
 	exec, output, err := sb.Follow(life, cmd)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return &Error{Status: http.StatusNotImplemented, Message: "this backend has no terminals", err: err}
+		return errNoTerminals
 	}
 	if err != nil {
 		return err

@@ -51,11 +51,16 @@ func (o *ticketOffice) redeem(id, sandbox string) (Principal, bool) {
 	return t.principal, ok && t.sandbox == sandbox && time.Now().Before(t.expires)
 }
 
+var errNoTerminals = &Error{Status: http.StatusNotImplemented, Message: "this backend has no terminals"}
+
 // issueTicket is POST /v1/sandboxes/{id}/terminal/tickets.
 func issueTicket(c *call) error {
 	sb, err := c.sandbox()
 	if err != nil {
 		return err
+	}
+	if !sb.Info().Backend.Terminal {
+		return errNoTerminals
 	}
 	id, expires := c.api.tickets.issue(c.principal, sb.ID())
 	c.w.Header().Set("Cache-Control", "no-store")

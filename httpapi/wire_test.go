@@ -435,6 +435,7 @@ func wire() []wireTest {
 		{name: "terminal-post", method: "POST", path: terminal, code: 405, wantHeader: map[string]string{"Allow": "GET"}},
 		{name: "ticket", method: "POST", path: terminal + "/tickets", code: 201, wantHeader: map[string]string{"Cache-Control": "no-store"}, want: `{"ticket":"ticket_*","expires_at":"2000-01-01T00:00:31Z"}`},
 		{name: "ticket-of-another-owner", method: "POST", path: terminal + "/tickets", header: keyB, code: 404},
+		{name: "ticket-unsupported", set: bare, method: "POST", path: terminal + "/tickets", code: 501, want: sbError("this backend has no terminals", "not_implemented")},
 		{name: "ticket-no-key", method: "POST", path: terminal + "/tickets", header: none, code: 401},
 
 		// agents
