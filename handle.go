@@ -229,6 +229,7 @@ func (h *handle) see(p backend.Process) {
 	switch {
 	case cause == ErrLost:
 		h.discard(p)
+		w.awaitReason()
 	case cause != nil || w.failed():
 		err = h.kill(w)
 	case h.cmd.Wait == WaitExit:
@@ -333,6 +334,20 @@ type waiter struct {
 	exited chan struct{}
 	exit   backend.Exit // once exited is closed
 	err    error        // once exited is closed
+}
+
+// reasonTime is how long a backend may take to say why a sandbox that is gone took
+// a command along.
+const reasonTime = time.Second
+
+// awaitReason waits for what Wait says, but not for long.
+func (w *waiter) awaitReason() {
+	timer := time.NewTimer(reasonTime)
+	defer timer.Stop()
+	select {
+	case <-w.exited:
+	case <-timer.C:
+	}
 }
 
 func (w *waiter) wait() {
