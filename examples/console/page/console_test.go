@@ -311,7 +311,7 @@ func TestConsoleWithoutTerminals(t *testing.T) {
 	p.press(kb.ArrowRight)
 	p.tabTo("Open a terminal")
 	p.press(kb.Enter)
-	p.wait(text(".terminal .status"), "Its backend may have none")
+	p.wait(text(".terminal .status"), "this backend has no terminals")
 	p.wait(focus, "Open a terminal")
 	p.quiet(func(complaint string) bool { return strings.Contains(complaint, "WebSocket connection") })
 }
