@@ -313,5 +313,5 @@ func TestConsoleWithoutTerminals(t *testing.T) {
 	p.press(kb.Enter)
 	p.wait(text(".terminal .status"), "this backend has no terminals")
 	p.wait(focus, "Open a terminal")
-	p.quiet(func(complaint string) bool { return strings.Contains(complaint, "WebSocket connection") })
+	p.quiet(func(complaint string) bool { return strings.Contains(complaint, "501 (Not Implemented)") })
 }
