@@ -53,7 +53,7 @@ stty -echo; read -r x </dev/tty; echo "got:$x"`,
 		},
 	}, {
 		Name:  "ctrl-c-reaches-the-foreground-only",
-		Rule:  "Ctrl-C ends the job in the foreground; a job in the background and the shell go on, until the shell is killed.",
+		Rule:  "Ctrl-C ends the job in the foreground; a job in the background and the shell go on.",
 		needs: needTerminal | needShell,
 		run: func(s *subject) {
 			t := s.interactive()
@@ -65,12 +65,28 @@ stty -echo; read -r x </dev/tty; echo "got:$x"`,
 			t.shows("alive 130\r\n")
 			s.rests("front")
 			s.beats("back")
-			if s.backend.Info().Containment != "supervisor" {
-				t.types("kill %1\r") // it has a process group of its own
-			}
+			t.types("kill %1; exit 4\r")
+			s.ended(t.ends(), sandbox.Completed, 4)
+			s.rests("back")
+		},
+	}, {
+		Name:  "a-kill-reaches-jobs",
+		Rule:  "A kill of an interactive shell reaches its jobs, in the background, stopped, or in the foreground, though each has a process group of its own.",
+		needs: needTerminal | needShell | needSupervisor,
+		run: func(s *subject) {
+			t := s.interactive()
+			t.types("while printf x >>back; do sleep 0.03; done &\r")
+			t.types("nohup sh -c 'while printf x >>deaf; do sleep 0.03; done' >/dev/null 2>&1 &\r")
+			t.types("sh -c 'while printf x >>front; do sleep 0.03; done'\r")
+			s.beats("back", "deaf", "front")
+			t.types("\x1a")
+			t.shows("topped")
+			t.types("cat\r")
+			t.types("one\r")
+			t.shows("one\r\none\r\n")
 			s.ended(s.cancel(t.exec), sandbox.Cancelled, none)
 			t.stream.Close()
-			s.rests("back")
+			s.rests("back", "deaf", "front")
 		},
 	}, {
 		Name:  "a-raw-terminal-passes-all",
