@@ -74,18 +74,41 @@ func (e *LimitError) Error() string { return fmt.Sprintf("limit of %d %s reached
 // Is reports whether target is ErrLimit.
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
-// What the driver contract and this package share.
+// What the driver contract and this package share. Their constants, such as
+// SIGTERM and NotFound, are in package backend.
 type (
-	Config         = backend.Config
-	Limits         = backend.Limits
-	Mount          = backend.Mount
-	Files          = backend.Files
-	FileInfo       = backend.FileInfo
-	TerminalSize   = backend.TerminalSize
-	Signal         = backend.Signal
-	Usage          = backend.Usage
-	Reason         = backend.Reason
-	StartError     = backend.StartError
+	// Config is what a sandbox is made of: its image, environment, limits,
+	// network, mounts, labels and lifetime. See backend.Config.
+	Config = backend.Config
+
+	// Limits bound a sandbox: memory, processors, processes. See backend.Limits.
+	Limits = backend.Limits
+
+	// Mount is a directory of the host in a sandbox. See backend.Mount.
+	Mount = backend.Mount
+
+	// Files reaches a sandbox's files. See backend.Files.
+	Files = backend.Files
+
+	// FileInfo describes a file. See backend.FileInfo.
+	FileInfo = backend.FileInfo
+
+	// TerminalSize is rows and columns. See backend.TerminalSize.
+	TerminalSize = backend.TerminalSize
+
+	// Signal is a signal's number as Linux has it; backend.SIGTERM is one.
+	Signal = backend.Signal
+
+	// Usage is what a command has cost. See backend.Usage.
+	Usage = backend.Usage
+
+	// Reason says why a command could not be started; backend.NotFound is one.
+	Reason = backend.Reason
+
+	// StartError is a start that failed. See backend.StartError.
+	StartError = backend.StartError
+
+	// SurvivorsError names what a kill could not end. See backend.SurvivorsError.
 	SurvivorsError = backend.SurvivorsError
 )
 

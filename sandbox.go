@@ -102,7 +102,8 @@ type Options struct {
 // New makes a sandbox in b. The context covers the creation only. Nil for cfg and
 // opts are the defaults; both are copied, and Config.ID is ignored. The error is
 // an *Error; it wraps errors.ErrUnsupported when b cannot honour a setting of
-// cfg. It does not expire: a Manager's sandboxes do.
+// cfg. It does not expire: a Manager's sandboxes do. Close it before b: a sandbox
+// whose backend is closed is gone, and what ran in it is lost.
 func New(ctx context.Context, b backend.Backend, cfg *Config, opts *Options) (Sandbox, error) {
 	var o Options
 	if opts != nil {

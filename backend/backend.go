@@ -29,8 +29,8 @@ type Backend interface {
 	Create(ctx context.Context, cfg *Config) (Instance, error)
 
 	// Close releases what the backend itself holds: helper processes, clients,
-	// goroutines. Instances still alive are destroyed first. A closed backend
-	// answers Create with an error. Close may be called again.
+	// goroutines. Instances still alive are gone from then on, and are destroyed
+	// first. A closed backend answers Create with an error. Close may be called again.
 	Close(ctx context.Context) error
 }
 
@@ -43,7 +43,8 @@ type Instance interface {
 	// other error means that the outcome is unknown.
 	Start(ctx context.Context, spec *Spec) (Process, error)
 
-	// Gone is closed when the sandbox has died without Destroy being called.
+	// Gone is closed when the sandbox has died without Destroy being called, or
+	// its backend is closed.
 	Gone() <-chan struct{}
 
 	// Destroy kills everything in the sandbox and removes it. It waits for

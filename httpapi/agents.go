@@ -54,7 +54,7 @@ func routeAgents(path []string) (methods, error) {
 			return methods{http.MethodPost: writeForAgent}, nil
 		}
 	}
-	return nil, &Error{Status: http.StatusNotFound, Message: "there is no such route: only /agents/{agentId}/sandbox/exec, /read and /write are"}
+	return nil, &Error{Status: http.StatusNotFound, Message: "there is no such route: /agents/{agentId}/sandbox/exec, …/sandbox/read and …/sandbox/write are"}
 }
 
 func agentError(e *Error) any {

@@ -130,7 +130,7 @@ func intoSignal(dst *sandbox.Signal) field {
 			return problem
 		}
 		for s := sandbox.Signal(1); s.Valid(); s++ {
-			if s.String() == name {
+			if s.String() == name || s.String() == "SIG"+name {
 				*dst = s
 				return ""
 			}

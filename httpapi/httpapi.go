@@ -64,7 +64,9 @@ func (h *Handlers) Wait(ctx context.Context) error { return h.sandboxes.sessions
 
 // Register mounts the three APIs on mux, each under its documented prefix and for
 // all methods. It panics, as mux.Handle does, when one of them conflicts with a
-// pattern that is there already.
+// pattern that is there already, which a catch-all for one method does, such as
+// "GET /": leave its method out ("/"), or send the prefixes to the handlers before
+// the mux, as examples/server does.
 //
 // A ServeMux answers a path with an empty segment, "." or ".." by a redirect
 // before any handler sees it, where the documents want a 404 in JSON. A service to

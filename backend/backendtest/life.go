@@ -42,6 +42,21 @@ func lifeCases() []Case {
 			s.ended(s.wait(e), sandbox.Cancelled, none)
 		},
 	}, {
+		Name: "a-closed-backend-loses-its-sandboxes",
+		Rule: "When a backend is closed, its sandboxes are gone: what ran has failed, with an unknown outcome, and nothing starts.",
+		run: func(s *subject) {
+			e := s.start(s.command(print("x"), sleep(long)))
+			time.Sleep(restTime)
+			s.closing("the backend", s.backend.Close)
+			if rec := s.wait(e); rec.Status != sandbox.Failed || rec.ExitCode != nil || !errors.Is(rec.Err, sandbox.ErrLost) {
+				s.Errorf("want failed without an exit code, got %s", describe(rec))
+			}
+			<-s.Gone()
+			if _, err := s.Start(s.ctx, s.command(exit(0))); !errors.Is(err, sandbox.ErrGone) {
+				s.Errorf("start: %v", err)
+			}
+		},
+	}, {
 		Name: "commands-run-side-by-side",
 		Rule: "Commands of one sandbox run at the same time, each with its own output and end.",
 		run: func(s *subject) {

@@ -23,7 +23,8 @@
 // The package takes all time from package time and blocks on channels and
 // conditions only, so it works in a testing/synctest bubble, where an hour of a
 // handler's sleep passes at once. Make the backend and use it in the same bubble.
-// After Close no goroutine is left.
+// Close sandboxes and managers before the bubble ends; after the backend's own Close
+// no goroutine is left.
 package fake
 
 import (
@@ -162,6 +163,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	b.mu.Unlock()
 	var errs []error
 	for _, i := range left {
+		i.lose()
 		errs = append(errs, i.Destroy(ctx))
 	}
 	return errors.Join(errs...)

@@ -25,7 +25,8 @@ type instance struct {
 	root    string
 	user    account
 	env     []string
-	gone    chan struct{} // never closed: a directory does not die
+	gone    chan struct{} // closed with the backend: a directory does not die
+	lose    func()        // closes gone
 
 	mu         sync.Mutex // guards what follows
 	destroying chan struct{}
@@ -38,6 +39,7 @@ type instance struct {
 
 func (b *local) newInstance(id string) (_ *instance, err error) {
 	i := &instance{backend: b, root: filepath.Join(b.base.path, id), gone: make(chan struct{})}
+	i.lose = sync.OnceFunc(func() { close(i.gone) })
 	i.user.id = uint32(max(os.Geteuid(), 0))
 	if b.users != nil {
 		if i.user, err = b.users.take(); err != nil {

@@ -183,13 +183,13 @@ func (b *local) Create(ctx context.Context, cfg *backend.Config) (backend.Instan
 	}
 	b.mu.Unlock()
 	if closed {
-		return nil, errors.Join(errClosed, i.Destroy(ctx))
+		return nil, errors.Join(fmt.Errorf("local: %w", errClosed), i.Destroy(ctx))
 	}
 	return i, nil
 }
 
 // errClosed: the backend has been closed.
-var errClosed = errors.New("local: backend is closed")
+var errClosed = errors.New("backend is closed")
 
 // unsupported says which setting cannot be honoured, if any.
 func unsupported(cfg *backend.Config) error {
@@ -216,6 +216,7 @@ func (b *local) Close(ctx context.Context) error {
 	b.closed = true
 	var all errgroup.Group
 	for i := range b.instances {
+		i.lose()
 		all.Go(func() error { return i.Destroy(ctx) })
 	}
 	b.mu.Unlock()
