@@ -259,14 +259,16 @@ func (sb *box) enlist(h *handle) (known *handle, err error) {
 
 // record keeps h, which is over, and lets go of the oldest if it is one too many.
 func (sb *box) record(h *handle) {
+	sb.keeper.recorded(h) // first, so that whoever drops h finds it there
 	sb.mu.Lock()
-	sb.finished = append(sb.finished, h)
+	if sb.execs[h.id] == h { // it may have been dropped already
+		sb.finished = append(sb.finished, h)
+	}
 	var drop []*handle
 	if n := len(sb.finished) - max(sb.opts.Records, 0); n > 0 {
 		drop = slices.Clone(sb.finished[:n])
 	}
 	sb.mu.Unlock()
-	sb.keeper.recorded(h)
 	for _, old := range drop {
 		sb.forget(old)
 		sb.keeper.forgotten(old)

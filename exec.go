@@ -127,9 +127,10 @@ type Exec interface {
 	Resize(TerminalSize) error
 
 	// Cancel kills the command and everything that it started, and returns when
-	// all is gone: nil, or a *SurvivorsError that names what is not. The record
-	// is then final, with status cancelled, unless the execution was over before.
-	// Cancel may be called again.
+	// all is gone: nil, or a *SurvivorsError that names what is not, or an error
+	// that wraps ErrLost when that could not be found out. The record is then
+	// final, with status cancelled, unless the execution was over before. Cancel
+	// may be called again.
 	Cancel() error
 
 	sealed()

@@ -42,11 +42,12 @@ func (mb *member) expire() {
 		mb.scheduleLocked()
 		return
 	}
+	mb.box.retire(SandboxClosing) // so that GetOrCreate makes another from now on
 	m.chores.Go(func() { m.removeByItself(mb) })
 }
 
-// replaceLocked takes the key from mb, which has died, and removes it in the
-// background.
+// replaceLocked takes the key from mb, which has died or is given up, and removes
+// it in the background.
 func (m *Manager) replaceLocked(mb *member) {
 	m.dropLocked(mb)
 	m.chores.Go(func() { m.removeByItself(mb) })
@@ -65,9 +66,27 @@ func (m *Manager) removeByItself(mb *member) {
 		ctx, cancel = context.WithTimeout(ctx, m.opts.CloseTime)
 	}
 	defer cancel()
-	if err := m.remove(ctx, mb); err != nil {
-		m.opts.Logger.Error("sandbox not removed, and kept until the manager is closed",
-			"sandbox", mb.id, "owner", mb.key.Owner, "api", mb.key.API, "name", mb.key.Name, "error", err)
+	err := m.remove(ctx, mb)
+	if err == nil {
+		return
+	}
+	m.opts.Logger.Error("sandbox not removed; this will be tried again", "sandbox", mb.id,
+		"owner", mb.key.Owner, "api", mb.key.API, "name", mb.key.Name, "in", againTime, "error", err)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		mb.timer = time.AfterFunc(againTime, func() { m.removeAgain(mb) })
+	}
+}
+
+// againTime is how long after a removal that failed the next one is tried.
+const againTime = 30 * time.Second
+
+func (m *Manager) removeAgain(mb *member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		m.chores.Go(func() { m.removeByItself(mb) })
 	}
 }
 

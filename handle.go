@@ -30,9 +30,11 @@ type handle struct {
 	once  sync.Once     // closes hurry
 	done  chan struct{}
 
+	started chan struct{} // closed when it is known whether there is a process
+
 	mu      sync.Mutex      // guards all below
 	rec     Execution       // without the output and, while it runs, Duration
-	process backend.Process // nil before it has started, and once it is over
+	process backend.Process // nil before it has started, and when it is over
 }
 
 // newHandle returns the handle of a command whose time begins now.
@@ -58,6 +60,8 @@ func newHandle(ctx context.Context, sb *box, cmd Command, admit func()) *handle 
 		free:  func() {},
 		hurry: make(chan struct{}),
 		done:  make(chan struct{}),
+
+		started: make(chan struct{}),
 	}
 	h.ctx, h.stop = context.WithCancelCause(ctx)
 	if cmd.Timeout > 0 {
@@ -138,8 +142,10 @@ func (h *handle) Resize(size TerminalSize) error {
 	})
 }
 
-// act does something to the process, if there still is one.
+// act does something to the process, if there still is one. It waits for one that is
+// being started.
 func (h *handle) act(op string, do func(backend.Process) error) error {
+	<-h.started
 	h.mu.Lock()
 	p := h.process
 	h.mu.Unlock()
@@ -159,9 +165,10 @@ func (h *handle) errorf(op string, err error) error {
 func (h *handle) Cancel() error {
 	h.stop(errCancel)
 	<-h.done
-	var survivors *SurvivorsError
-	if errors.As(h.Execution().Err, &survivors) {
-		return survivors
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.rec.Status == Cancelled {
+		return h.rec.Err
 	}
 	return nil
 }
@@ -179,15 +186,22 @@ func (h *handle) start(stdin io.Reader) {
 		stdin = h.stdin
 	}
 	p, err := h.sb.instance.Start(h.ctx, h.spec(stdin))
-	switch {
-	case err == nil:
+	if err == nil {
 		h.mu.Lock()
 		h.process = p
 		h.mu.Unlock()
+	}
+	close(h.started)
+	switch {
+	case err == nil:
 		h.observe()
 		go h.see(p)
 	case h.ctx.Err() != nil:
-		h.finish(ending{cause: context.Cause(h.ctx)})
+		e := ending{cause: context.Cause(h.ctx)}
+		if left := (*SurvivorsError)(nil); errors.As(err, &left) {
+			e.err = left
+		}
+		h.finish(e)
 	default:
 		h.finish(ending{err: err})
 	}
@@ -313,11 +327,11 @@ func (h *handle) finish(e ending) {
 	e.decide(&h.rec)
 	h.rec.FinishedAt = time.Now()
 	h.rec.Duration = h.rec.FinishedAt.Sub(h.began)
-	h.mu.Unlock()
 	var err error
 	if h.rec.Status == Failed {
 		err = h.rec.Err
 	}
+	h.mu.Unlock()
 	h.out.end(err)
 	h.observe()
 	h.admit()
@@ -326,59 +340,13 @@ func (h *handle) finish(e ending) {
 }
 
 // size returns how many bytes the record keeps.
-func (h *handle) size() int64 { return h.out.size() + int64(len(h.cmd.Shell)) }
-
-// A waiter is a Process whose Wait another goroutine sits in.
-type waiter struct {
-	backend.Process
-	exited chan struct{}
-	exit   backend.Exit // once exited is closed
-	err    error        // once exited is closed
-}
-
-// reasonTime is how long a backend may take to say why a sandbox that is gone took
-// a command along.
-const reasonTime = time.Second
-
-// awaitReason waits for what Wait says, but not for long.
-func (w *waiter) awaitReason() {
-	timer := time.NewTimer(reasonTime)
-	defer timer.Stop()
-	select {
-	case <-w.exited:
-	case <-timer.C:
+func (h *handle) size() int64 {
+	size := h.out.size() + int64(len(h.cmd.Shell)+len(h.cmd.Key))
+	for _, arg := range h.cmd.Argv {
+		size += int64(len(arg))
 	}
-}
-
-func (w *waiter) wait() {
-	defer close(w.exited)
-	w.exit, w.err = w.Wait()
-}
-
-// failed reports whether it is known that the outcome cannot be known.
-func (w *waiter) failed() bool {
-	select {
-	case <-w.exited:
-		return w.err != nil
-	default:
-		return false
+	for name, value := range h.cmd.Env {
+		size += int64(len(name) + len(value))
 	}
-}
-
-// ending puts together how it ended, after everything has been done about it.
-func (w *waiter) ending(cause, err error) ending {
-	e := ending{cause: cause, err: err}
-	if cause != nil && err == nil && cause != ErrLost {
-		<-w.exited // a kill that succeeded has ended it
-	}
-	select {
-	case <-w.exited:
-		if w.err == nil {
-			e.exit = &w.exit
-		} else if e.err == nil {
-			e.err = w.err
-		}
-	default:
-	}
-	return e
+	return size
 }

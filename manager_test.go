@@ -414,3 +414,27 @@ func TestManagerRestores(t *testing.T) {
 		}
 	})
 }
+
+func TestManagerTriesAFailedRemovalAgain(t *testing.T) {
+	var tries atomic.Int32
+	b := fake.New(&fake.Options{Destroy: func(context.Context, string) error {
+		if tries.Add(1) < 3 {
+			return errors.New("the engine is away")
+		}
+		return nil
+	}})
+	managed(t, b, &sandbox.ManagerOptions{IdleTime: time.Minute, MaxSandboxes: 1}, func(t *testing.T, m *sandbox.Manager) {
+		first := create(t, m, "n", nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := first.Info().Status; got != sandbox.SandboxClosing {
+			t.Errorf("a sandbox that could not be removed is %q", got)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if left := b.Sandboxes(); len(left) > 0 || tries.Load() != 3 {
+			t.Errorf("after %d tries there is still %v", tries.Load(), left)
+		}
+		create(t, m, "n", nil)
+	})
+}

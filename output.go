@@ -193,7 +193,7 @@ func (o *output) drop() {
 func (o *output) end(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.over, o.err, o.unheld = true, err, true
+	o.over, o.err, o.dropped = true, err, true
 	o.room.Broadcast()
 	for _, r := range o.readers {
 		r.wakeUp()
