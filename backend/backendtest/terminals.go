@@ -30,7 +30,7 @@ func terminalCases() []Case {
 		needs: needTerminal,
 		run: func(s *subject) {
 			for want, size := range map[string]sandbox.TerminalSize{
-				"24 80": {}, "24 132": {Cols: 132}, "50 80": {Rows: 50}, "1 65535": {Rows: 1, Cols: 65535},
+				"24 80": {}, "24 132": {Cols: 132}, "50 80": {Rows: 50}, "2 500": {Rows: 2, Cols: 500},
 			} {
 				cmd := s.terminal(terminalSize())
 				cmd.Terminal = &size
