@@ -25,7 +25,8 @@
 // text for sh that dash and busybox understand, with these programs beside it:
 // awk, cat, head, setsid, sleep, wc. A backend without a shell interprets it (see
 // [Program.Run]). Cases in the shell's own words need Harness.Shell, and beside
-// those: chmod, env, grep, ls, mkdir, nohup, tail, timeout, tr.
+// those: chmod, dd, env, grep, ln, ls, mkdir, mkfifo, mv, nohup, rm, tail, timeout,
+// tr. Cases on terminals need stty and tty.
 //
 // A case that needs more than the backend promises in its Info, or than the
 // harness says it has, is skipped and says so. The backend's name is never looked
