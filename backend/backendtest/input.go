@@ -79,6 +79,14 @@ func inputCases() []Case {
 			s.same("stdout", data[0], numbered(1_500_000).all())
 		},
 	}, {
+		Name: "late-input-is-whole",
+		Rule: "An input that has ended waits for a command that reads it much later, and none of it is lost.",
+		run: func(s *subject) {
+			cmd := s.command(sleep(20*time.Second), cat())
+			cmd.Stdin = strings.NewReader(numbered(500_000).all())
+			s.completed(s.runCommand(cmd), 0, numbered(500_000).all(), "")
+		},
+	}, {
 		Name: "every-byte-passes",
 		Rule: "Bytes are exact, in both directions: no byte has a meaning.",
 		run: func(s *subject) {

@@ -5,7 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -80,7 +80,8 @@ func removeImage(api *client.Client, ref string) {
 func importImage(tb testing.TB, api *client.Client, archive []byte, lines []string) string {
 	tb.Helper()
 	sum := sha256.Sum256(archive)
-	ref := "sandbox-test:" + hex.EncodeToString(sum[:8])
+	// Each run has its own, which another that ends does not remove.
+	ref := fmt.Sprintf("sandbox-test:%x-%d", sum[:8], os.Getpid())
 	resp, err := api.ImageImport(context.Background(),
 		client.ImageImportSource{Source: bytes.NewReader(archive), SourceName: "-"}, ref,
 		client.ImageImportOptions{Changes: lines})

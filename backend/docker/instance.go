@@ -103,13 +103,14 @@ func (i *instance) connect(ctx context.Context) (*link, error) {
 	l := &link{Conn: conn, instance: i, settled: make(chan struct{})}
 	i.mu.Lock()
 	if i.ended {
-		defer i.mu.Unlock()
+		cause := i.cause
+		i.mu.Unlock()
 		conn.Close()
-		return nil, i.cause
+		return nil, cause
 	}
 	i.link = l
+	i.b.done.Go(l.follow) // with mu held: a Close that has begun has ended the instance
 	i.mu.Unlock()
-	i.b.done.Go(l.follow)
 	return l, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/mux"
 	"github.com/sandbox-go/sandbox/internal/agent/wire"
+	"github.com/sandbox-go/sandbox/internal/framing"
 )
 
 // A Conn is the service's side of a connection to "sandbox-agent serve" in a
@@ -106,12 +107,14 @@ func (c *Conn) feed(p *process, r io.Reader, number int) {
 	if err != nil {
 		return
 	}
-	defer stream.Close()
 	go func() {
 		<-p.noInput
-		stream.Close()
+		stream.Close() // not before: what was not read yet might be lost with it
 	}()
-	if wire.Write(stream, &wire.Input{Number: number}) == nil {
-		io.Copy(stream, r)
+	if wire.Write(stream, &wire.Input{Number: number}) != nil {
+		return
+	}
+	if framing.Copy(stream, r) != nil {
+		framing.End(stream) // a Read that failed ends the input
 	}
 }

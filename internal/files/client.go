@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/framing"
 )
 
 // A Client is a backend.Files that does each operation in a process of the
@@ -105,14 +106,14 @@ func newFeed(content io.Reader) *feed {
 	r, w := io.Pipe()
 	f := &feed{PipeReader: r}
 	go func() {
-		err := writeFrames(w, &failing{Reader: content, failed: f.fail})
+		err := framing.Copy(w, &failing{Reader: content, failed: f.fail})
 		w.CloseWithError(err)
 	}()
 	return f
 }
 
 // stop ends the input where it is. Nobody waits for a Read of the content.
-func (f *feed) stop() { f.PipeReader.CloseWithError(errIncomplete) }
+func (f *feed) stop() { f.PipeReader.CloseWithError(framing.ErrIncomplete) }
 
 func (f *feed) fail(err error) {
 	f.mu.Lock()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/framing"
 )
 
 // Main does what a Client asks for, as a process of its own: args are a root, or
@@ -89,7 +90,7 @@ var operations = map[string]operation{
 		if err != nil {
 			return err
 		}
-		return t.Write(ctx, args[0], &frameReader{r: in}, mode)
+		return t.Write(ctx, args[0], framing.NewReader(in), mode)
 	}},
 	"mkdir": {2, func(ctx context.Context, t *Tree, args []string, _ io.Reader, _ io.Writer) error {
 		mode, err := parseMode(args[1])
@@ -108,7 +109,7 @@ var operations = map[string]operation{
 		return copyAll(out)(t.ReadTar(ctx, args[0]))
 	}},
 	"writetar": {1, func(ctx context.Context, t *Tree, args []string, in io.Reader, _ io.Writer) error {
-		content := &frameReader{r: in}
+		content := framing.NewReader(in)
 		if err := t.WriteTar(ctx, args[0], content); err != nil {
 			return err
 		}

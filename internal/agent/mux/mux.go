@@ -20,7 +20,7 @@ const (
 
 // closeTime is after which a stream that was closed on this side gives its memory
 // back, whether the other side has closed it or is gone.
-const closeTime = 3 * time.Second
+const closeTime = 15 * time.Second
 
 // Client returns the service's side of a connection, which opens streams.
 func Client(conn io.ReadWriteCloser) (*yamux.Session, error) {

@@ -80,6 +80,9 @@ func (p *Pool) Close() {
 
 // get returns a supervisor that has nothing to do.
 func (p *Pool) get(ctx context.Context) (*supervisor, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()

@@ -55,11 +55,7 @@ func (p *Pool) Start(ctx context.Context, start *wire.Start, spec *backend.Spec)
 	if err != nil {
 		return nil, resources(err)
 	}
-	stop := context.AfterFunc(ctx, func() { s.conn.SetReadDeadline(time.Now().Add(answerTime)) })
-	q, err := p.startOn(s, start, spec)
-	if !stop() && err == nil {
-		s.conn.SetReadDeadline(time.Time{})
-	}
+	q, err := p.startOn(ctx, s, start, spec)
 	if err == nil && ctx.Err() != nil {
 		q.Discard()
 		if err := q.Kill(); err != nil {
@@ -85,8 +81,8 @@ func resources(err error) error {
 }
 
 // startOn hears what came of a Start that s was sent.
-func (p *Pool) startOn(s *supervisor, start *wire.Start, spec *backend.Spec) (*Process, error) {
-	m, err := s.reader.Next()
+func (p *Pool) startOn(ctx context.Context, s *supervisor, start *wire.Start, spec *backend.Spec) (*Process, error) {
+	m, err := s.answer(ctx)
 	switch m := m.(type) {
 	case *wire.Refused:
 		p.put(s)

@@ -4,6 +4,7 @@ package pool
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"os"
 	"sync"
@@ -40,6 +41,21 @@ func (s *supervisor) hello() error {
 	s.conn.SetReadDeadline(time.Now().Add(helloTime))
 	defer s.conn.SetReadDeadline(time.Time{})
 	return s.reader.Expect()
+}
+
+// answer hears what comes of a start; once ctx has ended, not for long.
+func (s *supervisor) answer(ctx context.Context) (wire.Message, error) {
+	set := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(set)
+		s.conn.SetReadDeadline(time.Now().Add(answerTime))
+	})
+	m, err := s.reader.Next()
+	if !stop() {
+		<-set // the next command must not inherit it
+		s.conn.SetReadDeadline(time.Time{})
+	}
+	return m, err
 }
 
 func (s *supervisor) send(m wire.Message) error {

@@ -69,17 +69,15 @@ type container struct {
 // serve serves a stream, which is an execution or the input of one.
 func (c *container) serve(stream *yamux.Stream) {
 	r := wire.NewReader(stream)
-	m, err := r.Next()
+	m, _ := r.Next()
 	switch m := m.(type) {
 	case *wire.Start:
 		c.execute(stream, r, m)
 	case *wire.Input:
 		c.inputs.put(m.Number, stream)
-		return
 	case *wire.Dial:
 		dial(stream, m.Port)
-	}
-	if err != nil {
+	default:
 		stream.Close()
 	}
 }

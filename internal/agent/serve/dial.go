@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"github.com/sandbox-go/sandbox/internal/agent/wire"
+	"github.com/sandbox-go/sandbox/internal/framing"
 )
 
 // dial makes a stream a connection to a port of the container, and returns when it
@@ -31,16 +32,16 @@ func dial(stream *yamux.Stream, port int) {
 	}
 	var both sync.WaitGroup
 	both.Go(func() {
-		if _, err := io.Copy(conn, stream); err != nil {
+		if _, err := io.Copy(conn, framing.NewReader(stream)); err != nil {
 			conn.Close()
 		}
 		conn.(*net.TCPConn).CloseWrite()
 	})
 	both.Go(func() {
-		if _, err := io.Copy(stream, conn); err != nil {
+		if framing.Copy(stream, conn) != nil {
 			conn.Close()
+			stream.Close() // without an end: it was broken off
 		}
-		stream.Close() // the writing half of it
 	})
 	both.Wait()
 }

@@ -194,7 +194,7 @@ type oomScore struct {
 }
 
 // commandScore makes commands go before the agent and before the service.
-var commandScore = []byte("500")
+const commandScore = "500"
 
 func openOOMScore() (*oomScore, error) {
 	f, err := os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0)
@@ -209,7 +209,7 @@ func openOOMScore() (*oomScore, error) {
 // start starts cmd with the commands' score. A child inherits it, and going back
 // to the score before takes no privilege.
 func (o *oomScore) start(cmd *proc.Command, pipes *proc.Pipes) (int, error) {
-	unix.Pwrite(int(o.file.Fd()), commandScore, 0)
+	unix.Pwrite(int(o.file.Fd()), []byte(commandScore), 0)
 	defer unix.Pwrite(int(o.file.Fd()), o.own, 0)
 	return cmd.Start(pipes.Theirs())
 }
