@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -39,6 +40,10 @@ func (f files) open(op string, names ...string) (backend.Files, error) {
 func (f files) wrap(op string, err error) error {
 	if err == nil {
 		return nil
+	}
+	var about *fs.PathError
+	if gone := f.sb.usable(); gone != nil && !errors.Is(err, gone) && !errors.As(err, &about) {
+		err = fmt.Errorf("%w: %w", gone, err) // which is why
 	}
 	return &Error{Op: op, Sandbox: f.sb.id, Err: err}
 }

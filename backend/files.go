@@ -24,7 +24,8 @@ type Filer interface {
 // a socket that is to be read or written is ErrSpecialFile.
 //
 // Errors are *fs.PathError with the name as it was given. Their causes match
-// fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and the errors below. Any other
+// fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid (what a name cannot be
+// used for, as a root or a directory's own parent) and the errors below. Any other
 // error means that it could not be found out.
 type Files interface {
 	// Stat describes the file that name leads to, through symbolic links.

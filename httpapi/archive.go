@@ -41,14 +41,15 @@ func putArchive(c *call) error {
 	if err != nil {
 		return err
 	}
-	files, err := c.files()
+	sb, err := c.sandbox()
 	if err != nil {
 		return err
 	}
-	c.liftAll()
-	defer c.limit()
-	if err := files.WriteTar(c.r.Context(), name, bodyReader{c.r.Body}); err != nil {
-		return fileError(err)
+	err = c.upload(sb, func() error {
+		return fileError(sb.Files().WriteTar(c.r.Context(), name, bodyReader{c.r.Body}))
+	})
+	if err != nil {
+		return err
 	}
 	c.reply(http.StatusOK, struct {
 		Success bool   `json:"success"`

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -152,6 +153,24 @@ func (c *call) lift() { _ = c.rc.SetWriteDeadline(time.Time{}) }
 func (c *call) liftAll() {
 	c.lift()
 	_ = c.rc.SetReadDeadline(time.Time{})
+}
+
+// readUntil ends the reading of the body when done is closed. The function that it
+// returns must be called before the handler returns.
+func (c *call) readUntil(done <-chan struct{}) (stop func()) {
+	var watcher sync.WaitGroup
+	over := make(chan struct{})
+	watcher.Go(func() {
+		select {
+		case <-done:
+			_ = c.rc.SetReadDeadline(time.Unix(1, 0))
+		case <-over:
+		}
+	})
+	return func() {
+		close(over)
+		watcher.Wait()
+	}
 }
 
 // limit bounds the sending of what is left of the answer.

@@ -44,7 +44,11 @@ func (c *call) feed(exec sandbox.Exec) (n int64, closed bool, err error) {
 	}
 	c.liftAll()
 	defer c.limit()
+	defer c.readUntil(exec.Done())()
 	if n, err = io.Copy(stdinWriter{c, exec}, bodyReader{c.r.Body}); err != nil {
+		if _, over := exec.WriteStdin(c.r.Context(), nil); over != nil {
+			err = notWritable(over)
+		}
 		return n, false, err
 	}
 	if closed {

@@ -153,11 +153,28 @@ func (c *call) send(contentType string, r io.Reader) error {
 	h.Set("Content-Disposition", "attachment")
 	h.Set("Content-Security-Policy", "sandbox")
 	h.Set("X-Content-Type-Options", "nosniff")
+	// What goes wrong at the beginning is answered as an error.
+	first := make([]byte, firstBytes)
+	n, err := io.ReadFull(r, first)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		for _, name := range []string{"Content-Disposition", "Content-Security-Policy", "X-Content-Type-Options"} {
+			h.Del(name)
+		}
+		return fileError(err)
+	}
 	c.w.WriteHeader(http.StatusOK)
-	_, err := io.Copy(c.w, r)
-	c.abort = err != nil
+	if _, err = c.w.Write(first[:n]); err == nil {
+		_, err = io.Copy(c.w, r)
+	}
+	if err != nil {
+		c.abort = true
+		_ = c.rc.Flush() // so that there is a status line before the cut
+	}
 	return err
 }
+
+// firstBytes is how much of an answer is there before it begins.
+const firstBytes = 64 << 10
 
 // An entry is what there is to know about a file.
 type entry struct {

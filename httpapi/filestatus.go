@@ -42,6 +42,7 @@ func fileError(err error) error {
 		status int
 	}{
 		{fs.ErrNotExist, http.StatusNotFound},
+		{fs.ErrInvalid, http.StatusBadRequest},
 		{backend.ErrIsDirectory, http.StatusBadRequest},
 		{backend.ErrNotDirectory, http.StatusBadRequest},
 		{backend.ErrSpecialFile, http.StatusBadRequest},

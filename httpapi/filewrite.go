@@ -42,14 +42,12 @@ func putFile(c *call) error {
 	if err := checkPath("path", name); err != nil {
 		return err
 	}
-	files, err := c.files()
+	sb, err := c.sandbox()
 	if err != nil {
 		return err
 	}
-	c.liftAll()
-	defer c.limit()
 	counted := &counter{Reader: content}
-	if err := c.write(files, name, counted, mode); err != nil {
+	if err := c.upload(sb, func() error { return c.write(sb.Files(), name, counted, mode) }); err != nil {
 		return err
 	}
 	c.reply(http.StatusOK, struct {
@@ -58,6 +56,23 @@ func putFile(c *call) error {
 		Size   int64  `json:"size_bytes"`
 	}{"file", text.String([]byte(name)), counted.n})
 	return nil
+}
+
+// upload lets write take the request's body for as long as it comes and the sandbox
+// is there.
+func (c *call) upload(sb sandbox.Sandbox, write func() error) error {
+	c.liftAll()
+	defer c.limit()
+	defer c.readUntil(sb.Gone())()
+	err := write()
+	if err != nil {
+		select {
+		case <-sb.Gone():
+			return sandbox.ErrGone
+		default:
+		}
+	}
+	return err
 }
 
 // fileInBody reads the JSON object that describes a file to be written.

@@ -15,6 +15,9 @@ import (
 // JSON.
 func (c *call) upgradable() error {
 	h := c.r.Header
+	if c.r.Method != http.MethodGet {
+		return &Error{Status: http.StatusMethodNotAllowed, Message: "method not allowed - only GET is supported", allow: http.MethodGet}
+	}
 	if c.r.ProtoMajor != 1 || !hasToken(h, "Connection", "upgrade") || !hasToken(h, "Upgrade", "websocket") {
 		c.w.Header().Set("Connection", "Upgrade")
 		c.w.Header().Set("Upgrade", "websocket")

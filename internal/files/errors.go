@@ -20,6 +20,7 @@ var kinds = []struct {
 	{"not-exist", fs.ErrNotExist},
 	{"exist", fs.ErrExist},
 	{"permission", fs.ErrPermission},
+	{"invalid", fs.ErrInvalid},
 	{"is-directory", backend.ErrIsDirectory},
 	{"not-directory", backend.ErrNotDirectory},
 	{"not-empty", backend.ErrNotEmpty},
@@ -49,6 +50,8 @@ func cause(err error) error {
 			return backend.ErrNotDirectory
 		case syscall.ENOTEMPTY:
 			return backend.ErrNotEmpty
+		case syscall.EINVAL, syscall.EBUSY:
+			return fs.ErrInvalid
 		case syscall.ENXIO:
 			return backend.ErrSpecialFile
 		case syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG:

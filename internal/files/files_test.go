@@ -250,6 +250,19 @@ func TestTypedErrors(t *testing.T) {
 		wantCause(t, "Mkdir over a file", fl.Mkdir(ctx, "f", 0o755), backend.ErrNotDirectory)
 		wantCause(t, "Remove of nothing", fl.Remove(ctx, "no", false), fs.ErrNotExist)
 		wantCause(t, "recursive Remove of nothing", fl.Remove(ctx, "no", true), fs.ErrNotExist)
+		must(t, os.MkdirAll(dir+"/full/sub", 0o755))
+		for _, name := range []string{".", "./", "full/.", "full/..", "full/sub/../..", "full/sub/.."} {
+			wantCause(t, "Remove of "+name, fl.Remove(ctx, name, true), fs.ErrInvalid)
+		}
+		if _, err := os.Stat(dir + "/full/sub"); err != nil {
+			t.Errorf("a Remove that was refused has removed something: %v", err)
+		}
+		wantCause(t, "Rename of a directory into itself", fl.Rename(ctx, "full", "full/sub/x"), fs.ErrInvalid)
+		err = fl.Rename(ctx, "f", "no/x")
+		wantCause(t, "Rename into no directory", err, fs.ErrNotExist)
+		if !strings.Contains(err.Error(), "no/x") {
+			t.Errorf("Rename into no directory blames the wrong name: %v", err)
+		}
 		wantCause(t, "Rename of nothing", fl.Rename(ctx, "no", "x"), fs.ErrNotExist)
 		wantCause(t, "Write to a loop of links", write("loop"), backend.ErrLinkLoop)
 		wantCause(t, "Read of a loop of links", readError(t, fl, "loop"), backend.ErrLinkLoop)

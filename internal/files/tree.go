@@ -229,6 +229,9 @@ func (t *Tree) Mkdir(_ context.Context, name string, mode fs.FileMode) error {
 }
 
 func (t *Tree) Remove(_ context.Context, name string, recursive bool) error {
+	if !named(name) {
+		return pathError("remove", name, fs.ErrInvalid)
+	}
 	if recursive {
 		if _, err := t.place.Lstat(name); err != nil {
 			return pathError("remove", name, err)
@@ -238,6 +241,24 @@ func (t *Tree) Remove(_ context.Context, name string, recursive bool) error {
 	return pathError("remove", name, t.place.Remove(name))
 }
 
+// named reports whether name ends in the name of an entry, which can be removed, and
+// not in a root, a directory itself or its parent. RemoveAll would empty those first
+// and then fail.
+func named(name string) bool {
+	name = strings.TrimRight(name, "/")
+	switch name[strings.LastIndexByte(name, '/')+1:] {
+	case "", ".", "..":
+		return false
+	}
+	return true
+}
+
 func (t *Tree) Rename(_ context.Context, from, to string) error {
-	return pathError("rename", from, t.place.Rename(from, to))
+	err := t.place.Rename(from, to)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, missing := t.place.Lstat(from); missing == nil {
+			return pathError("rename", to, err)
+		}
+	}
+	return pathError("rename", from, err)
 }
