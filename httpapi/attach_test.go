@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -272,6 +273,39 @@ func TestBackground(t *testing.T) {
 		if code := <-answered; code != 200 {
 			t.Errorf("%d", code)
 		}
+	})
+
+	inBubble(t, "an-upload-that-stalls-ends-with-what-it-is-for", func(t *testing.T) {
+		w := start(t, nil)
+		w.backend.Handle("brief", func(p *fake.Process) int { p.Sleep(time.Second); return 0 })
+		id := w.sandbox(t, "a")
+		path := w.background(t, id, `{"command":"brief","background":true,"open_stdin":true}`)
+		stall := func(method, path string) int {
+			r, body := io.Pipe()
+			defer body.Close()
+			go io.WriteString(body, "begun")
+			req := request(t.Context(), t, method, path, "")
+			req.Body, req.ContentLength = r, 100
+			resp, err := w.client.Do(req)
+			if err != nil {
+				t.Error(err)
+				return 0
+			}
+			resp.Body.Close()
+			return resp.StatusCode
+		}
+		if code := stall("POST", path+"/stdin"); code != 409 {
+			t.Errorf("stdin of a command that has ended: %d", code)
+		}
+		var removal sync.WaitGroup
+		removal.Go(func() {
+			time.Sleep(time.Second)
+			w.do(t, "DELETE", "/v1/sandboxes/"+id, "")
+		})
+		if code := stall("PUT", "/v1/sandboxes/"+id+"/files?path=x"); code != 409 {
+			t.Errorf("a file of a sandbox that was removed: %d", code)
+		}
+		removal.Wait()
 	})
 
 	inBubble(t, "the-same-key-is-the-same-execution", func(t *testing.T) {
