@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,7 +47,8 @@ func (c *call) feed(exec sandbox.Exec) (n int64, closed bool, err error) {
 	defer c.limit()
 	defer c.readUntil(exec.Done())()
 	if n, err = io.Copy(stdinWriter{c, exec}, bodyReader{c.r.Body}); err != nil {
-		if _, over := exec.WriteStdin(c.r.Context(), nil); over != nil {
+		// The end of the reading may have ended the request's context too.
+		if _, over := exec.WriteStdin(context.WithoutCancel(c.r.Context()), nil); over != nil {
 			err = notWritable(over)
 		}
 		return n, false, err
