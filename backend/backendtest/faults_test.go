@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,9 +22,15 @@ type fault struct {
 	process func(backend.Process) backend.Process  // changes what Start gives
 	forever bool                                   // Start does not look at its context
 	destroy bool                                   // Destroy does nothing
+	files   func(*otherFiles)                      // changes what Files does
+	dial    dialFault
 }
 
 func faults() []fault {
+	return slices.Concat(commandFaults(), fileFaults(), portFaults(), terminalFaults())
+}
+
+func commandFaults() []fault {
 	return []fault{
 		// Output
 		{name: "streams-swapped", caughtBy: "streams-are-apart", start: func(s *backend.Spec) {
@@ -132,6 +140,20 @@ func faults() []fault {
 			return &broken{Process: p, discard: func() {}}
 		}},
 
+		{name: "signals-not-of-posix", caughtBy: "every-signal-arrives", process: onSignal(func(p backend.Process, s backend.Signal) error {
+			return p.Signal(min(s, backend.SIGTERM))
+		})},
+		{name: "signal-lost", caughtBy: "a-signal-reaches-the-group", process: onSignal(func(backend.Process, backend.Signal) error { return nil })},
+		{name: "signal-to-everybody", caughtBy: "a-signal-reaches-nobody-else", process: signallingAll()},
+		{name: "signal-to-sessions", caughtBy: "a-signal-stays-in-its-session", process: onSignal(func(p backend.Process, _ backend.Signal) error {
+			return p.Kill()
+		})},
+		{name: "signal-to-what-is-left", caughtBy: "what-is-left-takes-no-signal", process: onSignal(func(p backend.Process, s backend.Signal) error {
+			p.Signal(s)
+			return nil
+		})},
+		{name: "timeout-kills-nothing", caughtBy: "a-detached-start-is-bounded", process: onKill(func(backend.Process) error { return nil })},
+
 		// Input
 		{name: "no-input-never-ends", caughtBy: "no-input-is-an-empty-one", start: func(s *backend.Spec) {
 			if s.Stdin == nil {
@@ -146,6 +168,21 @@ func faults() []fault {
 		{name: "input-read-ahead", caughtBy: "input-comes-as-it-is-written", start: func(s *backend.Spec) {
 			if s.Stdin != nil {
 				s.Stdin = &greedy{r: s.Stdin}
+			}
+		}},
+		{name: "written-input-collected", caughtBy: "input-is-written-while-it-runs", start: func(s *backend.Spec) {
+			if s.Stdin != nil {
+				s.Stdin = &greedy{r: s.Stdin}
+			}
+		}},
+		{name: "written-input-without-bound", caughtBy: "an-unread-write-ends-with-its-context", start: func(s *backend.Spec) {
+			if s.Stdin != nil {
+				s.Stdin = &greedy{r: s.Stdin}
+			}
+		}},
+		{name: "written-input-torn", caughtBy: "long-writes-pass", start: func(s *backend.Spec) {
+			if s.Stdin != nil {
+				s.Stdin = torn{s.Stdin}
 			}
 		}},
 		{name: "environment-lost", caughtBy: "the-variables-of-a-command-win", start: func(s *backend.Spec) { s.Env = nil }},
@@ -199,6 +236,23 @@ func (i faultyInstance) Start(ctx context.Context, spec *backend.Spec) (backend.
 	return p, err
 }
 
+func (i faultyInstance) Files() backend.Files {
+	f := i.Instance.(backend.Filer).Files()
+	if i.fault.files == nil {
+		return f
+	}
+	other := &otherFiles{Files: f}
+	i.fault.files(other)
+	return other
+}
+
+func (i faultyInstance) Dial(ctx context.Context, port int) (net.Conn, error) {
+	if i.fault.dial == nil {
+		return i.Instance.(backend.Dialer).Dial(ctx, port)
+	}
+	return i.fault.dial(ctx, i.Instance.(backend.Dialer), port)
+}
+
 func (i faultyInstance) Destroy(ctx context.Context) error {
 	if i.fault.destroy {
 		return nil
@@ -214,6 +268,7 @@ type broken struct {
 	kill    func(backend.Process) error
 	signal  func(backend.Process, backend.Signal) error
 	discard func()
+	resize  func() error
 }
 
 func (b *broken) Wait() (backend.Exit, error) {
@@ -253,6 +308,13 @@ func (b *broken) Kill() error {
 	return b.Process.Kill()
 }
 
+func (b *broken) Resize(size backend.TerminalSize) error {
+	if b.resize != nil {
+		return b.resize()
+	}
+	return b.Process.(backend.Resizer).Resize(size)
+}
+
 func onWait(f func(backend.Exit, error) (backend.Exit, error)) func(backend.Process) backend.Process {
 	return func(p backend.Process) backend.Process { return &broken{Process: p, wait: f} }
 }
@@ -279,6 +341,25 @@ func killingAll() func(backend.Process) backend.Process {
 			mu.Unlock()
 			for _, v := range victims {
 				v.Kill()
+			}
+			return nil
+		}}
+	}
+}
+
+// signallingAll makes each signal one to all processes that were ever started.
+func signallingAll() func(backend.Process) backend.Process {
+	var mu sync.Mutex // guards all
+	var all []backend.Process
+	return func(p backend.Process) backend.Process {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, p)
+		return &broken{Process: p, signal: func(_ backend.Process, s backend.Signal) error {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, other := range all {
+				other.Signal(s)
 			}
 			return nil
 		}}
@@ -356,6 +437,14 @@ type greedy struct {
 func (g *greedy) Read(p []byte) (int, error) {
 	g.once.Do(func() { g.all.ReadFrom(g.r) })
 	return g.all.Read(p)
+}
+
+// torn loses the end of what comes in large pieces.
+type torn struct{ io.Reader }
+
+func (t torn) Read(p []byte) (int, error) {
+	n, err := t.Reader.Read(p)
+	return min(n, 10_000), err
 }
 
 // leak blocks for longer than any case lasts.

@@ -96,7 +96,7 @@ func tarCases() []Case {
 				if !errors.Is(err, backend.ErrOutside) && !errors.Is(err, backend.ErrSpecialFile) && !errors.Is(err, fs.ErrNotExist) {
 					s.Errorf("%s: %v", what, err)
 				}
-				if list := s.list(dir, true); strings.Contains(list, " x") || strings.Contains(list, " late") {
+				if list := s.list("into", false) + s.list(dir, true); strings.Contains(list, " x") || strings.Contains(list, " late") {
 					s.Errorf("%s: there is now %q", what, list)
 				}
 				s.same(what+": what is beside", s.list("beside", true)+s.readFile("beside/f"), "file f\nbeside")
