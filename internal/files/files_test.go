@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -236,14 +237,19 @@ func TestTypedErrors(t *testing.T) {
 		must(t, os.WriteFile(dir+"/f", nil, 0o644))
 		must(t, syscall.Mkfifo(dir+"/fifo", 0o666))
 		must(t, os.Symlink("loop", dir+"/loop"))
-		_, err := fl.Stat(ctx, "no")
+		socket, err := net.Listen("unix", dir+"/socket")
+		must(t, err)
+		defer socket.Close()
+		_, err = fl.Stat(ctx, "no")
 		wantCause(t, "Stat of nothing", err, fs.ErrNotExist)
 		wantCause(t, "Read of nothing", readError(t, fl, "no"), fs.ErrNotExist)
 		wantCause(t, "Read of a directory", readError(t, fl, "d"), backend.ErrIsDirectory)
 		wantCause(t, "Read of a FIFO", readError(t, fl, "fifo"), backend.ErrSpecialFile)
+		wantCause(t, "Read of a socket", readError(t, fl, "socket"), backend.ErrSpecialFile)
 		wantCause(t, "Read below a file", readError(t, fl, "f/x"), backend.ErrNotDirectory)
 		write := func(name string) error { return fl.Write(ctx, name, strings.NewReader("x"), 0o644) }
 		wantCause(t, "Write to a FIFO", write("fifo"), backend.ErrSpecialFile)
+		wantCause(t, "Write to a socket", write("socket"), backend.ErrSpecialFile)
 		wantCause(t, "Write to a directory", write("d"), backend.ErrIsDirectory)
 		wantCause(t, "Write to a name with a slash", write("new/"), backend.ErrIsDirectory)
 		wantCause(t, "Write into no directory", write("no/x"), fs.ErrNotExist)
