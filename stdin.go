@@ -71,6 +71,9 @@ func (s *stdin) write(ctx context.Context, p []byte) (n int, err error) {
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
+	if len(p) == 0 {
+		return 0, s.refusal()
+	}
 	for len(p) > 0 {
 		if err := s.refusal(); err != nil {
 			return n, err
@@ -86,7 +89,7 @@ func (s *stdin) write(ctx context.Context, p []byte) (n int, err error) {
 			return n, ctx.Err()
 		}
 	}
-	return n, s.refusal()
+	return n, nil
 }
 
 // refusal says why nothing can be written any more, or nil.
