@@ -25,7 +25,8 @@ type box struct {
 	instance backend.Instance
 	created  time.Time
 
-	gone    chan struct{}
+	life    context.Context // ends when nothing can run here any more
+	end     context.CancelFunc
 	closing chan struct{} // of capacity 1: held by the Close at work
 
 	mu       sync.Mutex // guards all below
@@ -88,6 +89,7 @@ func openBox(info backend.Info, cfg Config, instance backend.Instance, created t
 	if opts.Records == 0 {
 		opts.Records = defaultRecords
 	}
+	life, end := context.WithCancel(context.Background())
 	sb := &box{
 		id:       cfg.ID,
 		cfg:      cfg,
@@ -96,7 +98,8 @@ func openBox(info backend.Info, cfg Config, instance backend.Instance, created t
 		backend:  info,
 		instance: instance,
 		created:  created,
-		gone:     make(chan struct{}),
+		life:     life,
+		end:      end,
 		closing:  make(chan struct{}, 1),
 		status:   SandboxRunning,
 		execs:    make(map[string]*handle),
@@ -114,7 +117,7 @@ func (sb *box) watch() {
 	select {
 	case <-sb.instance.Gone():
 		sb.retire(SandboxFailed)
-	case <-sb.gone:
+	case <-sb.life.Done():
 	}
 }
 
@@ -124,12 +127,12 @@ func (sb *box) retire(status SandboxStatus) {
 	defer sb.mu.Unlock()
 	if sb.status == SandboxRunning {
 		sb.status = status
-		close(sb.gone)
+		sb.end()
 	}
 }
 
 func (sb *box) ID() string            { return sb.id }
-func (sb *box) Gone() <-chan struct{} { return sb.gone }
+func (sb *box) Gone() <-chan struct{} { return sb.life.Done() }
 func (sb *box) sealed()               {}
 
 func (sb *box) Info() Info {

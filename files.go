@@ -13,12 +13,20 @@ import (
 
 func (sb *box) Files() Files { return files{sb} }
 
-// files checks what a sandbox is asked of its files, and says which sandbox an
-// error is about.
+// files checks what a sandbox is asked of its files, ends with the sandbox what
+// takes its time, and says which sandbox an error is about.
 type files struct{ sb *box }
 
-// open returns the backend's files, if the names are fit to ask it for.
-func (f files) open(op string, names ...string) (backend.Files, error) {
+// A work is something that is done to the files of a backend.
+type work struct {
+	backend.Files
+	ctx  context.Context // the caller's, until the sandbox is gone
+	done context.CancelFunc
+}
+
+// begin begins a work, if the names are fit to ask the backend for. The caller
+// calls done when it is over.
+func (f files) begin(ctx context.Context, op string, names ...string) (*work, error) {
 	for _, name := range names {
 		if name == "" {
 			return nil, f.wrap(op, invalidf("name", "is empty: name a file, or . for the start directory"))
@@ -34,7 +42,9 @@ func (f files) open(op string, names ...string) (backend.Files, error) {
 	if !ok || !f.sb.backend.Files {
 		return nil, f.wrap(op, errors.ErrUnsupported)
 	}
-	return filer.Files(), nil
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(f.sb.life, cancel)
+	return &work{filer.Files(), ctx, func() { stop(); cancel() }}, nil
 }
 
 func (f files) wrap(op string, err error) error {
@@ -49,22 +59,24 @@ func (f files) wrap(op string, err error) error {
 }
 
 func (f files) Stat(ctx context.Context, name string) (FileInfo, error) {
-	b, err := f.open("stat", name)
+	w, err := f.begin(ctx, "stat", name)
 	if err != nil {
 		return FileInfo{}, err
 	}
-	info, err := b.Stat(ctx, name)
+	defer w.done()
+	info, err := w.Stat(w.ctx, name)
 	return info, f.wrap("stat", err)
 }
 
 func (f files) List(ctx context.Context, name string, recursive bool) iter.Seq2[FileInfo, error] {
 	return func(yield func(FileInfo, error) bool) {
-		b, err := f.open("list", name)
+		w, err := f.begin(ctx, "list", name)
 		if err != nil {
 			yield(FileInfo{}, err)
 			return
 		}
-		for info, err := range b.List(ctx, name, recursive) {
+		defer w.done()
+		for info, err := range w.List(w.ctx, name, recursive) {
 			if !yield(info, f.wrap("list", err)) || err != nil {
 				return
 			}
@@ -73,37 +85,40 @@ func (f files) List(ctx context.Context, name string, recursive bool) iter.Seq2[
 }
 
 func (f files) Read(ctx context.Context, name string, offset, limit int64) (io.ReadCloser, error) {
-	b, err := f.open("read", name)
+	w, err := f.begin(ctx, "read", name)
 	if err != nil {
 		return nil, err
 	}
 	if offset < 0 {
+		w.done()
 		return nil, f.wrap("read", invalidf("offset", "%d is negative", offset))
 	}
-	r, err := b.Read(ctx, name, offset, limit)
-	return r, f.wrap("read", err)
+	r, err := w.Read(w.ctx, name, offset, limit)
+	return f.reading(w, "read", r, err)
 }
 
 func (f files) Write(ctx context.Context, name string, content io.Reader, mode fs.FileMode) error {
-	b, err := f.open("write", name)
+	w, err := f.begin(ctx, "write", name)
 	if err != nil {
 		return err
 	}
+	defer w.done()
 	if err := onlyPermissions(mode); err != nil {
 		return f.wrap("write", err)
 	}
-	return f.wrap("write", b.Write(ctx, name, content, mode))
+	return f.wrap("write", w.Write(w.ctx, name, content, mode))
 }
 
 func (f files) Mkdir(ctx context.Context, name string, mode fs.FileMode) error {
-	b, err := f.open("mkdir", name)
+	w, err := f.begin(ctx, "mkdir", name)
 	if err != nil {
 		return err
 	}
+	defer w.done()
 	if err := onlyPermissions(mode); err != nil {
 		return f.wrap("mkdir", err)
 	}
-	return f.wrap("mkdir", b.Mkdir(ctx, name, mode))
+	return f.wrap("mkdir", w.Mkdir(w.ctx, name, mode))
 }
 
 // onlyPermissions refuses what a mode cannot ask for here.
@@ -115,34 +130,67 @@ func onlyPermissions(mode fs.FileMode) error {
 }
 
 func (f files) Remove(ctx context.Context, name string, recursive bool) error {
-	b, err := f.open("remove", name)
+	w, err := f.begin(ctx, "remove", name)
 	if err != nil {
 		return err
 	}
-	return f.wrap("remove", b.Remove(ctx, name, recursive))
+	defer w.done()
+	return f.wrap("remove", w.Remove(w.ctx, name, recursive))
 }
 
 func (f files) Rename(ctx context.Context, from, to string) error {
-	b, err := f.open("rename", from, to)
+	w, err := f.begin(ctx, "rename", from, to)
 	if err != nil {
 		return err
 	}
-	return f.wrap("rename", b.Rename(ctx, from, to))
+	defer w.done()
+	return f.wrap("rename", w.Rename(w.ctx, from, to))
 }
 
 func (f files) ReadTar(ctx context.Context, name string) (io.ReadCloser, error) {
-	b, err := f.open("read tar", name)
+	w, err := f.begin(ctx, "read tar", name)
 	if err != nil {
 		return nil, err
 	}
-	r, err := b.ReadTar(ctx, name)
-	return r, f.wrap("read tar", err)
+	r, err := w.ReadTar(w.ctx, name)
+	return f.reading(w, "read tar", r, err)
 }
 
 func (f files) WriteTar(ctx context.Context, name string, archive io.Reader) error {
-	b, err := f.open("write tar", name)
+	w, err := f.begin(ctx, "write tar", name)
 	if err != nil {
 		return err
 	}
-	return f.wrap("write tar", b.WriteTar(ctx, name, archive))
+	defer w.done()
+	return f.wrap("write tar", w.WriteTar(w.ctx, name, archive))
+}
+
+// reading returns what a work gave to be read, which is over with its Close.
+func (f files) reading(w *work, op string, r io.ReadCloser, err error) (io.ReadCloser, error) {
+	if err != nil {
+		w.done()
+		return nil, f.wrap(op, err)
+	}
+	return &content{r, f, w, op}, nil
+}
+
+// A content is of a file or an archive.
+type content struct {
+	io.ReadCloser
+	files files
+	work  *work
+	op    string
+}
+
+func (c *content) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = c.files.wrap(c.op, err)
+	}
+	return n, err
+}
+
+func (c *content) Close() error {
+	defer c.work.done()
+	return c.ReadCloser.Close()
 }

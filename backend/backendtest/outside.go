@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -174,17 +175,23 @@ done 2>/dev/null`})
 		},
 	}, {
 		Name:  "files-end-with-the-sandbox",
-		Rule:  "A sandbox that is closed has no files any more.",
+		Rule:  "A sandbox that is closed has no files any more: what is being read ends, and nobody waits for its reader.",
 		needs: needFiles,
 		run: func(s *subject) {
 			sb := s.newSandbox()
 			other := s.in(sb)
-			other.writeFile("f", strings.Repeat("x", 1<<20))
+			other.writeFile("f", strings.Repeat("x", 8<<20))
 			r, err := sb.Files().Read(s.ctx, "f", 0, -1)
 			if err != nil {
 				s.Fatalf("read: %v", err)
 			}
+			time.Sleep(restTime) // until all is full that lies between
+			begin := time.Now()
 			s.closing("the sandbox", sb.Close)
+			s.prompt("the close", time.Since(begin), 0)
+			if _, err := io.Copy(io.Discard, r); !errors.Is(err, sandbox.ErrClosed) {
+				s.Errorf("reading on in a closed sandbox: %v", err)
+			}
 			r.Close()
 			if err := other.readError("f"); !errors.Is(err, sandbox.ErrClosed) {
 				s.Errorf("read in a closed sandbox: %v", err)

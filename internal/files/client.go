@@ -147,8 +147,10 @@ func (c *Client) output(ctx context.Context, op, verb, name string, args ...stri
 	ctx, cancel := context.WithCancel(ctx)
 	r, w := io.Pipe()
 	o := &output{Reader: bufio.NewReaderSize(r, 64<<10), pipe: r, cancel: cancel, done: make(chan struct{})}
+	stop := context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) }) // nobody may be reading
 	go func() {
 		defer close(o.done)
+		defer stop()
 		w.CloseWithError(c.do(ctx, request{op: op, name: name, args: append([]string{verb, name}, args...), stdout: w}))
 	}()
 	if _, err := o.Peek(1); err != nil && err != io.EOF {
