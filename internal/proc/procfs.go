@@ -68,6 +68,7 @@ type stat struct {
 	state   byte
 	parent  int
 	session int
+	flags   uint64
 	start   string // when it started, in ticks: with the pid it names the process
 }
 
@@ -81,7 +82,15 @@ func statOf(pid int) stat {
 	}
 	parent, _ := strconv.Atoi(string(f[1]))
 	session, _ := strconv.Atoi(string(f[3]))
-	return stat{state: f[0][0], parent: parent, session: session, start: string(f[19])}
+	flags, _ := strconv.ParseUint(string(f[6]), 10, 64)
+	return stat{state: f[0][0], parent: parent, session: session, flags: flags, start: string(f[19])}
+}
+
+// Exiting reports whether a process is about to end, and has not been reaped. From
+// then on its sockets may be closed, but its children may still be its own.
+func Exiting(pid int) bool {
+	const exiting = 4 // PF_EXITING of the kernel's sched.h
+	return statOf(pid).flags&exiting != 0
 }
 
 func parentOf(pid int) int { return statOf(pid).parent }

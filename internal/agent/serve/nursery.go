@@ -76,13 +76,27 @@ func (n *nursery) spawn() (int, error) {
 }
 
 // settle kills the orphans there are, and returns what survives. UID is whose
-// they are, if nobody else has processes of that number, or negative.
+// they are, if nobody else has processes of that number, or negative. A supervisor
+// that is ending is waited for: its socket ends before its children are inherited.
 func (n *nursery) settle(uid int64) []backend.Survivor {
+	for begin := time.Now(); n.losing() && time.Since(begin) < closeTime; {
+		n.children.Await(10 * time.Millisecond)
+	}
 	var user *proc.User
 	if uid > 0 {
 		user = n.as.User(int(uid))
 	}
 	return n.children.Kill(user)
+}
+
+// losing reports whether a supervisor is about to end.
+func (n *nursery) losing() (losing bool) {
+	n.children.Hold(func() {
+		for pid := range n.supervisors {
+			losing = losing || proc.Exiting(pid)
+		}
+	})
+	return losing
 }
 
 // closeTime is how long supervisors that have lost their owner may take. It is
