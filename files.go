@@ -183,6 +183,9 @@ type content struct {
 }
 
 func (c *content) Read(p []byte) (int, error) {
+	if err := c.files.sb.life.Err(); err != nil { // the work may not have heard of it yet
+		return 0, c.files.wrap(c.op, err)
+	}
 	n, err := c.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
 		err = c.files.wrap(c.op, err)
