@@ -201,7 +201,7 @@ func (b *Backend) whileOpen(ctx context.Context) (context.Context, context.Cance
 	}
 }
 
-// alive returns the sandboxes there are.
+// sandboxes returns the sandboxes there are.
 func (b *Backend) sandboxes() []*instance {
 	b.mu.Lock()
 	defer b.mu.Unlock()
