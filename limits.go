@@ -3,6 +3,8 @@ package sandbox
 import (
 	"container/list"
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -122,11 +124,12 @@ func (b *budget) removeLocked(h *handle) {
 
 // forgetAll accounts for the records of a sandbox that is gone.
 func (b *budget) forgetAll(sb *box) {
+	sb.mu.Lock()
+	all := slices.Collect(maps.Values(sb.execs))
+	sb.mu.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for h := range b.at {
-		if h.sb == sb {
-			b.removeLocked(h)
-		}
+	for _, h := range all {
+		b.removeLocked(h)
 	}
 }
