@@ -192,6 +192,38 @@ func TestExecution(t *testing.T) {
 	}
 }
 
+// What is asked of a command that has ended is not done to the one that comes after
+// it on the same stream.
+func TestLateRequestsMissTheNextCommand(t *testing.T) {
+	a := startAgent(t)
+	for range 100 {
+		p := a.start(t, backend.Spec{Shell: "true"})
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					p.Signal(backend.SIGKILL)
+					p.Discard()
+				}
+			}
+		}()
+		p.Wait()
+		within(t, "output", p.OutputOver())
+		var out buffer
+		q := a.start(t, backend.Spec{Shell: "sleep 0.005; echo hi; exit 7", Stdout: &out})
+		exit, err := q.Wait()
+		close(stop)
+		<-stopped
+		if err != nil || exit.Code != 7 || out.String() != "hi\n" {
+			t.Fatalf("exit %+v, error %v, stdout %q", exit, err, out.String())
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	a := startAgent(t)
 	tests := []struct {
@@ -241,6 +273,20 @@ func TestKillReachesAll(t *testing.T) {
 	}
 	if err := other.Kill(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A kill that succeeds has ended the command, so it is known how: nothing is made up.
+func TestKillTellsTheEnd(t *testing.T) {
+	a := startAgent(t)
+	for range 300 {
+		p := a.start(t, backend.Spec{Shell: "exec " + nap(12)})
+		if err := p.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if exit, err := p.Wait(); err != nil || exit.Signal != backend.SIGKILL || exit.Usage == nil {
+			t.Fatalf("exit %+v, error %v", exit, err)
+		}
 	}
 }
 

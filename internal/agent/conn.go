@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +22,50 @@ type Conn struct {
 	session *yamux.Session
 	inputs  atomic.Int64 // numbers of inputs
 	tasks   sync.WaitGroup
+
+	mu   sync.Mutex // guards idle
+	idle []*stream  // the last is used first: its memory is warm
+}
+
+// A stream carries one execution after the other: opening one takes messages of
+// its own.
+type stream struct {
+	*yamux.Stream
+	reader *wire.Reader
+}
+
+// maxIdleStreams is how many streams are kept for executions to come.
+const maxIdleStreams = 16
+
+// open returns a stream on which nothing is going on.
+func (c *Conn) open() (*stream, error) {
+	c.mu.Lock()
+	if n := len(c.idle); n > 0 {
+		s := c.idle[n-1]
+		c.idle = c.idle[:n-1]
+		c.mu.Unlock()
+		return s, nil
+	}
+	c.mu.Unlock()
+	s, err := c.session.OpenStream()
+	if err != nil {
+		return nil, err
+	}
+	return &stream{s, wire.NewReader(bufio.NewReader(s))}, nil
+}
+
+// put takes a stream on which nothing is going on.
+func (c *Conn) put(s *stream) {
+	s.Shrink()
+	c.mu.Lock()
+	keep := len(c.idle) < maxIdleStreams
+	if keep {
+		c.idle = append(c.idle, s)
+	}
+	c.mu.Unlock()
+	if !keep {
+		s.Close()
+	}
 }
 
 // Dial greets the agent at the other end of rwc, which is its stdin and stdout,
@@ -28,7 +73,7 @@ type Conn struct {
 // the greeting only.
 func Dial(ctx context.Context, rwc io.ReadWriteCloser) (*Conn, error) {
 	stop := context.AfterFunc(ctx, func() { rwc.Close() })
-	err := greet(rwc)
+	err := wire.Greet(rwc)
 	if !stop() {
 		err = ctx.Err()
 	}
@@ -41,13 +86,6 @@ func Dial(ctx context.Context, rwc io.ReadWriteCloser) (*Conn, error) {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	return &Conn{session: session}, nil
-}
-
-func greet(rwc io.ReadWriter) error {
-	if err := wire.Write(rwc, &wire.Hello{Version: wire.Version}); err != nil {
-		return err
-	}
-	return wire.NewReader(rwc).Expect()
 }
 
 // Done is closed when the connection has ended, for whatever reason. The agent
@@ -81,11 +119,11 @@ func (c *Conn) Start(ctx context.Context, spec *backend.Spec) (backend.Process, 
 	if err != nil {
 		return nil, &backend.StartError{Reason: backend.TooLong, Detail: err.Error()}
 	}
-	stream, err := c.session.OpenStream()
+	stream, err := c.open()
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	p := newProcess(stream, spec)
+	p := newProcess(c, stream, spec)
 	if _, err := stream.Write(frame); err != nil {
 		stream.Close()
 		return nil, fmt.Errorf("agent: %w", err)

@@ -75,12 +75,9 @@ func NewLocal(dir string) (*Local, error) {
 const greetTime = 20 * time.Second
 
 func (l *Local) greet() error {
-	if err := wire.Write(l.conn, &wire.Hello{Version: wire.Version}); err != nil {
-		return err
-	}
 	l.conn.SetReadDeadline(time.Now().Add(greetTime))
 	defer l.conn.SetReadDeadline(time.Time{})
-	return l.reader.Expect()
+	return wire.Greet(l.conn)
 }
 
 // Done is closed when the agent has ended. Everything it had started is then
@@ -134,12 +131,13 @@ func (l *Local) spawned(m *wire.Spawned) reply {
 	if m.Errno != 0 {
 		return reply{err: os.NewSyscallError("start a supervisor", syscall.Errno(m.Errno))}
 	}
-	files := l.rights.Take(1)
-	if files == nil {
+	fds := l.rights.Take(1)
+	if fds == nil {
 		return reply{err: errors.New("no socket came")}
 	}
-	defer files[0].Close()
-	conn, err := net.FileConn(files[0])
+	f := os.NewFile(uintptr(fds[0]), "supervisor")
+	defer f.Close()
+	conn, err := net.FileConn(f)
 	if err != nil {
 		return reply{err: err}
 	}

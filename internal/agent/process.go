@@ -1,15 +1,14 @@
 package agent
 
 import (
-	"bufio"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sync"
 	"time"
-
-	"github.com/hashicorp/yamux"
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/wire"
@@ -17,8 +16,8 @@ import (
 
 // A process is a command in a container.
 type process struct {
-	stream *yamux.Stream
-	reader *wire.Reader // for listen
+	conn   *Conn
+	stream *stream // until left
 	sinks  [2]io.Writer
 
 	exited    chan struct{}
@@ -36,13 +35,15 @@ type process struct {
 	isOver  bool                      // over is closed
 	empty   bool                      // nothing of the command is left
 	lost    bool                      // nobody can tell any more
+	sending int                       // messages that are being sent
+	left    bool                      // the stream is not the process's any more
 	kills   []chan []backend.Survivor // the answers that are due
 }
 
-func newProcess(stream *yamux.Stream, spec *backend.Spec) *process {
+func newProcess(conn *Conn, stream *stream, spec *backend.Spec) *process {
 	p := &process{
+		conn:    conn,
 		stream:  stream,
-		reader:  wire.NewReader(bufio.NewReader(stream)),
 		sinks:   [2]io.Writer{spec.Stdout, spec.Stderr},
 		exited:  make(chan struct{}),
 		over:    make(chan struct{}),
@@ -60,27 +61,51 @@ const answerTime = 15 * time.Second
 // first, nothing is left of it.
 func (p *process) awaitStart(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
-		p.stream.SetReadDeadline(time.Now().Add(answerTime))
+		p.expire(answerTime)
 		p.send(&wire.Kill{})
 	})
 	err := p.startAnswer()
+	refused := (*backend.StartError)(nil)
+	clean := errors.As(err, &refused)
 	if !stop() {
-		for m := wire.Message(nil); err == nil; m, err = p.reader.Next() {
+		for m := wire.Message(nil); err == nil; m, err = p.stream.reader.Next() {
 			if _, ok := m.(*wire.Killed); ok {
 				break
 			}
 		}
-		err = ctx.Err()
+		clean, err = false, ctx.Err()
 	}
 	if err != nil {
 		p.endInput()
-		p.stream.Close()
+		p.leave(clean)
 	}
 	return err
 }
 
+// expire ends the hearing after d.
+func (p *process) expire(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.left {
+		p.stream.SetReadDeadline(time.Now().Add(d))
+	}
+}
+
+// leave gives the stream up. It is clean when nothing more will come on it.
+func (p *process) leave(clean bool) {
+	p.mu.Lock()
+	p.left = true
+	clean = clean && p.sending == 0
+	p.mu.Unlock()
+	if clean {
+		p.conn.put(p.stream)
+	} else {
+		p.stream.Close()
+	}
+}
+
 func (p *process) startAnswer() error {
-	m, err := p.reader.Next()
+	m, err := p.stream.reader.Next()
 	switch m := m.(type) {
 	case *wire.Started:
 		return nil
@@ -92,16 +117,34 @@ func (p *process) startAnswer() error {
 	return lost(err)
 }
 
+// errUntold: something of the command has survived a kill until now.
+var errUntold = lost("it was not told how the command ended")
+
 // lost says why an outcome is unknown.
 func lost(why any) error { return fmt.Errorf("agent: connection lost: %v", why) }
 
-func (p *process) send(m wire.Message) error { return wire.Write(p.stream, m) }
+// send sends a message to the agent, which is not to be taken for one about the
+// next execution on the stream.
+func (p *process) send(m wire.Message) error {
+	p.mu.Lock()
+	if p.left {
+		p.mu.Unlock()
+		return os.ErrProcessDone
+	}
+	p.sending++
+	p.mu.Unlock()
+	err := wire.Write(p.stream, m)
+	p.mu.Lock()
+	p.sending--
+	p.mu.Unlock()
+	return err
+}
 
 // listen hears the agent until nothing of the command is left and no answer is
 // due.
 func (p *process) listen() {
 	err := p.hear()
-	p.end(backend.Exit{}, err)
+	p.end(backend.Exit{}, cmp.Or(err, errUntold))
 	p.endInput()
 	p.mu.Lock()
 	p.lost = p.lost || err != nil
@@ -111,12 +154,12 @@ func (p *process) listen() {
 	p.kills = nil
 	p.endOutputLocked()
 	p.mu.Unlock()
-	p.stream.Close()
+	p.leave(err == nil)
 }
 
 func (p *process) hear() error {
 	for {
-		m, err := p.reader.Next()
+		m, err := p.stream.reader.Next()
 		switch m := m.(type) {
 		case *wire.Output:
 			p.deliver(m)
@@ -256,7 +299,7 @@ func (p *process) Kill() error {
 	p.kills = append(p.kills, answer)
 	p.mu.Unlock()
 	if p.send(&wire.Kill{}) != nil {
-		p.stream.Close() // listen will notice
+		p.expire(0) // listen will notice
 	}
 	timer := time.NewTimer(answerTime)
 	defer timer.Stop()
@@ -264,20 +307,23 @@ func (p *process) Kill() error {
 	case survivors, ok := <-answer:
 		return p.killed(survivors, ok)
 	case <-timer.C:
-		p.stream.SetReadDeadline(time.Unix(1, 0)) // listen will notice
+		p.expire(0)
 		<-answer
 		return p.killed(nil, false)
 	}
 }
 
-// killed makes sure that nothing more happens, as after any kill.
+// killed makes sure that nothing more happens, as after any kill. Of one that has
+// succeeded, everything else was told before.
 func (p *process) killed(survivors []backend.Survivor, known bool) error {
-	err := error(&backend.SurvivorsError{Survivors: survivors})
+	var err error
 	switch {
 	case !known:
 		err = lost("the kill was not answered")
-	case len(survivors) == 0:
-		err = nil
+	case len(survivors) > 0:
+		err = &backend.SurvivorsError{Survivors: survivors}
+	default:
+		return nil
 	}
 	p.end(backend.Exit{}, err)
 	p.Discard()

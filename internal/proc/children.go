@@ -47,7 +47,10 @@ func (c *Children) Start(f func() error) error {
 	err := f()
 	if err == nil {
 		c.none = false
-		c.started.Signal()
+		c.collectLocked()
+		if !c.none {
+			c.started.Signal()
+		}
 	}
 	return err
 }

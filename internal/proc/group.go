@@ -22,17 +22,9 @@ import (
 // The command stays a zombie while anything else is in its group, so that the
 // group's number cannot become another's.
 type Group struct {
-	pid     int
-	streams *Streams
-
-	once   sync.Once     // closes ended
-	ended  chan struct{} // the command itself has, or it will not be known
-	exited chan struct{} // and its output is with the sinks
-	over   chan struct{}
-	empty  chan struct{} // nothing is left in the group
-	look   chan struct{} // asks for a look whether something is
-	exit   backend.Exit  // once ended is closed
-	err    error         // once ended is closed
+	*Outcome // empty when nothing is left in the group
+	pid      int
+	look     chan struct{} // asks for a look whether something is
 
 	mu     sync.Mutex // held while the group is signalled or the command reaped
 	reaped bool       // the group's number may be another's
@@ -58,18 +50,15 @@ func StartGroup(c *Command, spec *backend.Spec) (*Group, error) {
 		closeAll(pipes.ours)
 		return nil, err
 	}
-	g := &Group{
-		pid: pid, ended: make(chan struct{}), exited: make(chan struct{}),
-		over: make(chan struct{}), empty: make(chan struct{}), look: make(chan struct{}),
-	}
-	g.streams, err = NewStreams(pipes.ours, spec)
+	streams, err := NewStreams(pipes.ours, spec)
 	if err != nil {
 		unix.Kill(-pid, unix.SIGKILL)
 		unix.Wait4(pid, nil, 0, nil)
 		return nil, err
 	}
+	g := &Group{Outcome: NewOutcome(), pid: pid, look: make(chan struct{})}
+	g.Follow(streams)
 	go g.reap()
-	go g.complete()
 	return g, nil
 }
 
@@ -148,7 +137,7 @@ func (g *Group) reap() {
 		g.signal(unix.SIGHUP)
 		g.signal(unix.SIGCONT)
 	}
-	g.end(exit, err)
+	g.End(exit, err)
 	for wait := firstLook; !g.reapIfAlone(); wait = min(2*wait, lastLook) {
 		select {
 		case <-time.After(wait):
@@ -156,15 +145,7 @@ func (g *Group) reap() {
 			wait = firstLook
 		}
 	}
-	close(g.empty)
-}
-
-// end says how the command ended. The first call counts.
-func (g *Group) end(exit backend.Exit, err error) {
-	g.once.Do(func() {
-		g.exit, g.err = exit, err
-		close(g.ended)
-	})
+	g.SetEmpty()
 }
 
 // reapIfAlone reaps the command when nothing else is in its group.
@@ -180,36 +161,6 @@ func (g *Group) reapIfAlone() bool {
 	return g.reaped
 }
 
-// complete says when the command has ended, and when its output is over.
-func (g *Group) complete() {
-	<-g.ended
-	g.streams.Flush()
-	close(g.exited)
-	select {
-	case <-g.streams.Over():
-	case <-g.empty:
-		g.streams.Finish()
-	}
-	close(g.over)
-	<-g.empty
-	g.streams.Finish()
-}
-
-// Wait implements [backend.Process].
-func (g *Group) Wait() (backend.Exit, error) {
-	<-g.exited
-	return g.exit, g.err
-}
-
-// OutputOver implements [backend.Process].
-func (g *Group) OutputOver() <-chan struct{} { return g.over }
-
-// Empty is closed when nothing is left in the group.
-func (g *Group) Empty() <-chan struct{} { return g.empty }
-
-// Discard implements [backend.Process].
-func (g *Group) Discard() { g.streams.Discard() }
-
 // Signal implements [backend.Process].
 func (g *Group) Signal(s backend.Signal) error {
 	native, ok := nativeSignal(s)
@@ -217,16 +168,13 @@ func (g *Group) Signal(s backend.Signal) error {
 		return fmt.Errorf("%v is no signal here", s)
 	}
 	select {
-	case <-g.ended:
+	case <-g.Ended():
 		return os.ErrProcessDone
 	default:
 	}
 	g.signal(native)
 	return nil
 }
-
-// Resize implements [backend.Resizer].
-func (g *Group) Resize(size backend.TerminalSize) error { return g.streams.Resize(size) }
 
 // signal signals the group while its number is its own.
 func (g *Group) signal(s unix.Signal) {
@@ -247,20 +195,20 @@ func (g *Group) Kill() error {
 		select {
 		case g.look <- struct{}{}:
 		case <-time.After(firstLook):
-		case <-g.empty:
-			<-g.over
+		case <-g.Empty():
+			<-g.OutputOver()
 			return nil
 		}
 		select {
 		case <-time.After(firstLook):
-		case <-g.empty:
+		case <-g.Empty():
 		}
 	}
 	g.mu.Lock()
 	err := &backend.SurvivorsError{Survivors: groupMembers(g.pid)}
 	g.mu.Unlock()
-	g.streams.Finish()
-	g.end(backend.Exit{}, err)
-	<-g.over
+	g.Finish()
+	g.End(backend.Exit{}, err)
+	<-g.OutputOver()
 	return err
 }

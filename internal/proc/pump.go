@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,8 +21,7 @@ var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 // A Pump moves what comes out of a pipe to a sink, from a goroutine of its own.
 // It closes the pipe when it is over.
 type Pump struct {
-	file *os.File
-	raw  syscall.RawConn
+	pipe pipe
 	sink io.Writer
 	done func()
 
@@ -46,17 +44,35 @@ func NewPump(r *os.File, sink io.Writer, done func()) (*Pump, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pump{file: r, raw: raw, sink: sink, done: done, limit: -1}
-	p.changed = sync.NewCond(&p.mu)
+	p := newPump(waited{raw, r}, sink, done)
 	go p.run()
 	return p, nil
+}
+
+// newDrain starts a Pump of what is in a pipe now, as if it had been finished at
+// once. It owns fd.
+func newDrain(fd int, sink io.Writer, done func()) *Pump {
+	p := newPump(unwaited(fd), sink, done)
+	p.limit = p.endLocked()
+	go p.run()
+	return p
+}
+
+func newPump(from pipe, sink io.Writer, done func()) *Pump {
+	p := &Pump{pipe: from, sink: sink, done: done, limit: -1}
+	p.changed = sync.NewCond(&p.mu)
+	return p
 }
 
 // Flush waits until every byte that is in the pipe now is with the sink.
 func (p *Pump) Flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for end := p.endLocked(); p.delivered < end && !p.over; {
+	end := p.limit
+	if end < 0 {
+		end = p.endLocked()
+	}
+	for p.delivered < end && !p.over {
 		p.changed.Wait()
 	}
 }
@@ -68,7 +84,7 @@ func (p *Pump) Finish() {
 		p.limit = p.endLocked()
 	}
 	p.mu.Unlock()
-	p.file.SetReadDeadline(time.Unix(1, 0)) // wakes the pump
+	p.pipe.SetReadDeadline(time.Unix(1, 0)) // wakes the pump
 }
 
 // Discard has all further bytes go nowhere. It waits for a Write of the sink
@@ -87,7 +103,7 @@ func (p *Pump) Discard() {
 // meanwhile, so it counts none twice and none not at all.
 func (p *Pump) endLocked() int64 {
 	n := 0
-	p.raw.Control(func(fd uintptr) {
+	p.pipe.Control(func(fd uintptr) {
 		// What was printed on a terminal is counted once it was looked for.
 		unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 		n, _ = unix.IoctlGetInt(int(fd), fionread)
@@ -108,7 +124,7 @@ func (p *Pump) run() {
 	p.over = true
 	p.changed.Broadcast()
 	p.mu.Unlock()
-	p.file.Close()
+	p.pipe.Close()
 	p.done()
 }
 
@@ -118,9 +134,9 @@ func (p *Pump) next() (buf *[bufferSize]byte, n int) {
 		buf, n, done = p.take(int(fd))
 		return done
 	}
-	if p.raw.Read(try) != nil {
+	if p.pipe.Read(try) != nil {
 		// Finish has ended the waiting: what is left is taken without.
-		p.raw.Control(func(fd uintptr) { try(fd) })
+		p.pipe.Control(func(fd uintptr) { try(fd) })
 	}
 	return buf, n
 }

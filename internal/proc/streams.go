@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandbox-go/sandbox/backend"
 )
 
@@ -41,13 +43,7 @@ func NewStreams(files []*os.File, spec *backend.Spec) (*Streams, error) {
 	if stdin != nil {
 		s.closeStdin = sync.OnceFunc(func() { stdin.Close() })
 	}
-	var running atomic.Int32
-	running.Store(int32(len(files)))
-	done := func() {
-		if running.Add(-1) == 0 {
-			close(s.over)
-		}
-	}
+	done := s.doneAfter(len(files))
 	for i, sink := range []io.Writer{spec.Stdout, spec.Stderr}[:len(files)] {
 		pump, err := NewPump(files[i], sink, done)
 		if err != nil {
@@ -64,6 +60,33 @@ func NewStreams(files []*os.File, spec *backend.Spec) (*Streams, error) {
 		go s.feed(stdin, spec.Stdin, end)
 	}
 	return s, nil
+}
+
+// Drain returns the streams of a command of which nothing is left: what is in its
+// pipes is all there will be. It owns the descriptors, which are in the order of
+// Pipes.Ours.
+func Drain(fds []int, spec *backend.Spec) *Streams {
+	s := &Streams{over: make(chan struct{}), closeStdin: func() {}}
+	if spec.Stdin != nil {
+		unix.Close(fds[0])
+		fds = fds[1:]
+	}
+	done := s.doneAfter(len(fds))
+	for i, sink := range []io.Writer{spec.Stdout, spec.Stderr} {
+		s.pumps = append(s.pumps, newDrain(fds[i], sink, done))
+	}
+	return s
+}
+
+// doneAfter returns what closes over when it has been called n times.
+func (s *Streams) doneAfter(n int) func() {
+	var running atomic.Int32
+	running.Store(int32(n))
+	return func() {
+		if running.Add(-1) == 0 {
+			close(s.over)
+		}
+	}
 }
 
 // feed copies the input, and then what ends it. A command that no longer reads, and

@@ -28,6 +28,14 @@ func (c Conn) Read(p []byte) (int, error) {
 	}
 }
 
+// Write writes p.
+func (c Conn) Write(p []byte) (int, error) {
+	if err := c.Send(p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
 // Send writes p, and copies of descriptors with its first byte.
 func (c Conn) Send(p []byte, fds ...int) error {
 	var rights []byte

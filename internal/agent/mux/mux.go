@@ -4,7 +4,6 @@ package mux
 import (
 	"encoding/binary"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -24,14 +23,12 @@ const closeTime = 15 * time.Second
 
 // Client returns the service's side of a connection, which opens streams.
 func Client(conn io.ReadWriteCloser) (*yamux.Session, error) {
-	return yamux.Client(join(conn, false), config(outputWindow))
+	return yamux.Client(&joined{ReadWriteCloser: conn}, config(outputWindow))
 }
 
-// Server returns the container's side of a connection, which accepts streams. What
-// it says about them without any data goes to the client with the next that has
-// some: nobody waits for it.
+// Server returns the container's side of a connection, which accepts streams.
 func Server(conn io.ReadWriteCloser) (*yamux.Session, error) {
-	return yamux.Server(join(conn, true), config(inputWindow))
+	return yamux.Server(&joined{ReadWriteCloser: conn}, config(inputWindow))
 }
 
 // config leaves it to reading to notice that a connection has ended: an engine
@@ -48,114 +45,38 @@ func config(window uint32) *yamux.Config {
 	return c
 }
 
-// joined writes together what comes together: yamux writes each frame by itself,
-// its header and its body apart, and each write to the connection is a message
-// that an engine hands on twice. It is for one writing goroutine, as a session
-// has.
+// joined writes a frame's header and body together. yamux writes them apart, and
+// each write to the connection is a message that an engine hands on twice. It is
+// for one writing goroutine, as a session has.
 type joined struct {
 	io.ReadWriteCloser
-	patient bool // acceptances and ends of streams are kept for the next frame
-	missing int  // bytes of a frame's body that have not come; for the writer
-
-	mu      sync.Mutex // guards what follows
-	changed *sync.Cond
-	frames  []byte // what is to be written next
-	whole   int    // how much of it is whole frames
-	due     bool   // it is not to be kept
-	err     error  // of writing
+	frame []byte // what has come of the present one
 }
 
-// join returns conn with a goroutine that writes to it until it is closed.
-func join(conn io.ReadWriteCloser, patient bool) *joined {
-	j := &joined{ReadWriteCloser: conn, patient: patient}
-	j.changed = sync.NewCond(&j.mu)
-	go j.flush()
-	return j
-}
-
-// maxWaiting is how much waits to be written, in bytes, before the writer does.
-const maxWaiting = 256 << 10
-
-// The header of a yamux frame: version, type, flags, stream and length.
+// The header of a yamux frame: version, type, flags, stream and length. Only a
+// data frame has a body.
 const (
 	headerSize   = 12
 	headerType   = 1
-	headerFlags  = 2
 	headerLength = 8
 	typeData     = 0
-	typeWindow   = 1
-	flagAccept   = 2
-	flagEnd      = 4
 )
 
-// empty reports whether a header is of a frame that only accepts or ends a stream.
-func empty(header []byte) bool {
-	return header[headerType] == typeWindow &&
-		binary.BigEndian.Uint16(header[headerFlags:])&(flagAccept|flagEnd) != 0 &&
-		binary.BigEndian.Uint32(header[headerLength:]) == 0
+// size returns the size of the frame that begins with header.
+func size(header []byte) int {
+	if header[headerType] != typeData {
+		return headerSize
+	}
+	return headerSize + int(binary.BigEndian.Uint32(header[headerLength:]))
 }
 
 // Write takes a header, or the body that belongs to the last one.
 func (j *joined) Write(p []byte) (int, error) {
-	keep := false
-	switch {
-	case j.missing > 0:
-		j.missing -= min(j.missing, len(p))
-	case len(p) == headerSize && p[headerType] == typeData:
-		j.missing = int(binary.BigEndian.Uint32(p[headerLength:]))
-	case len(p) == headerSize:
-		keep = j.patient && empty(p)
+	j.frame = append(j.frame, p...)
+	if len(j.frame) < size(j.frame) {
+		return len(p), nil
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for len(j.frames) > maxWaiting && j.due && j.err == nil {
-		j.changed.Wait()
-	}
-	if j.err != nil {
-		return 0, j.err
-	}
-	j.frames = append(j.frames, p...)
-	if j.missing == 0 {
-		j.whole = len(j.frames)
-		j.due = j.due || !keep
-		j.changed.Broadcast()
-	}
-	return len(p), nil
-}
-
-// flush writes whole frames, all that there are at once.
-func (j *joined) flush() {
-	var b []byte
-	for {
-		j.mu.Lock()
-		for !j.due && j.err == nil {
-			j.changed.Wait()
-		}
-		if j.err != nil {
-			j.mu.Unlock()
-			return
-		}
-		b, j.frames = append(b[:0], j.frames[:j.whole]...), append(j.frames[:0], j.frames[j.whole:]...)
-		j.whole, j.due = 0, false
-		j.changed.Broadcast()
-		j.mu.Unlock()
-		if _, err := j.ReadWriteCloser.Write(b); err != nil {
-			j.end(err)
-		}
-	}
-}
-
-// Close ends the writing and closes the connection.
-func (j *joined) Close() error {
-	j.end(io.ErrClosedPipe)
-	return j.ReadWriteCloser.Close()
-}
-
-func (j *joined) end(err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.err == nil {
-		j.err = err
-	}
-	j.changed.Broadcast()
+	_, err := j.ReadWriteCloser.Write(j.frame)
+	j.frame = j.frame[:0]
+	return len(p), err
 }

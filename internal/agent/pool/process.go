@@ -21,18 +21,10 @@ var errLost = errors.New("supervisor died")
 
 // A Process is a command that a supervisor of the pool has started.
 type Process struct {
-	pool    *Pool
-	sup     *supervisor
-	uid     int64 // as Nursery.Settle takes it
-	streams *proc.Streams
-
-	once   sync.Once     // closes ended
-	ended  chan struct{} // the command itself has, or it will not be known
-	empty  chan struct{} // nothing is left, or the supervisor is not
-	exited chan struct{} // ended, and its output is with the sinks
-	over   chan struct{}
-	exit   backend.Exit // once ended is closed
-	err    error        // once ended is closed
+	*proc.Outcome // empty too when the supervisor is not left
+	pool          *Pool
+	sup           *supervisor
+	uid           int64 // as Nursery.Settle takes it
 
 	mu      sync.Mutex // guards what follows
 	isEmpty bool
@@ -98,6 +90,7 @@ func (p *Pool) startOn(ctx context.Context, s *supervisor, start *wire.Start, sp
 	return nil, fmt.Errorf("%w: %w", errLost, err)
 }
 
+// started makes a Process of a command that runs, or that has ended already.
 func (p *Pool) started(s *supervisor, start *wire.Start, spec *backend.Spec) (*Process, error) {
 	n := 2
 	switch {
@@ -106,21 +99,24 @@ func (p *Pool) started(s *supervisor, start *wire.Start, spec *backend.Spec) (*P
 	case start.HasInput:
 		n = 3
 	}
-	files := s.rights.Take(n)
-	if files == nil {
+	fds := s.rights.Take(n)
+	if fds == nil {
 		return nil, errors.New("no descriptors came")
 	}
-	streams, err := proc.NewStreams(files, spec)
-	if err != nil {
-		return nil, err
-	}
-	q := &Process{
-		pool: p, sup: s, uid: -1, streams: streams,
-		ended: make(chan struct{}), empty: make(chan struct{}),
-		exited: make(chan struct{}), over: make(chan struct{}),
-	}
+	q := &Process{Outcome: proc.NewOutcome(), pool: p, sup: s, uid: -1}
 	if start.Own {
 		q.uid = start.UID
+	}
+	more := true
+	for more && s.come.Buffered() > 0 {
+		more = q.hear()
+	}
+	var streams *proc.Streams
+	var err error
+	if q.isEmpty && start.Terminal == nil {
+		streams = proc.Drain(fds, spec)
+	} else if streams, err = proc.NewStreams(files(fds), spec); err != nil {
+		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,34 +124,55 @@ func (p *Pool) started(s *supervisor, start *wire.Start, spec *backend.Spec) (*P
 		go streams.Finish()
 		return nil, errLost
 	}
-	p.tasks.Go(q.listen)
-	go q.complete()
+	if more {
+		p.tasks.Go(q.listen)
+	} else {
+		q.SetEmpty()
+	}
+	q.Follow(streams)
 	return q, nil
+}
+
+func files(fds []int) []*os.File {
+	files := make([]*os.File, len(fds))
+	for i, fd := range fds {
+		files[i] = os.NewFile(uintptr(fd), "|")
+	}
+	return files
 }
 
 // listen hears the supervisor until nothing of the command is left.
 func (q *Process) listen() {
-	defer close(q.empty)
-	for !q.idle() {
-		m, err := q.sup.reader.Next()
-		switch m := m.(type) {
-		case *wire.Exit:
-			q.end(m.Exit, nil)
-		case *wire.Empty:
-			q.mu.Lock()
-			q.isEmpty = true
-			q.mu.Unlock()
-		case *wire.Killed:
-			q.mu.Lock()
-			q.kills[0] <- m.Survivors
-			q.kills = q.kills[1:]
-			q.mu.Unlock()
-		default:
-			q.lose(fmt.Errorf("%w: %w", errLost, err))
-			return
-		}
+	for q.hear() {
 	}
-	q.pool.put(q.sup)
+	q.SetEmpty()
+}
+
+// hear hears one message, and reports whether there will be more. If not, the
+// supervisor is no longer the command's.
+func (q *Process) hear() bool {
+	m, err := q.sup.reader.Next()
+	switch m := m.(type) {
+	case *wire.Exit:
+		q.End(m.Exit, nil)
+	case *wire.Empty:
+		q.mu.Lock()
+		q.isEmpty = true
+		q.mu.Unlock()
+	case *wire.Killed:
+		q.mu.Lock()
+		q.kills[0] <- m.Survivors
+		q.kills = q.kills[1:]
+		q.mu.Unlock()
+	default:
+		q.lose(fmt.Errorf("%w: %w", errLost, err))
+		return false
+	}
+	if q.idle() {
+		q.pool.put(q.sup)
+		return false
+	}
+	return true
 }
 
 // idle reports whether the supervisor can take another command: nothing is left
@@ -172,50 +189,12 @@ func (q *Process) lose(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lost = true
-	q.end(backend.Exit{}, err)
+	q.End(backend.Exit{}, err)
 	for _, k := range q.kills {
 		close(k)
 	}
 	q.kills = nil
 }
-
-// end says how the command ended. The first call counts.
-func (q *Process) end(exit backend.Exit, err error) {
-	q.once.Do(func() {
-		q.exit, q.err = exit, err
-		close(q.ended)
-	})
-}
-
-// complete says when the command has ended, and when its output is over.
-func (q *Process) complete() {
-	<-q.ended
-	q.streams.Flush()
-	close(q.exited)
-	select {
-	case <-q.streams.Over():
-	case <-q.empty:
-		q.streams.Finish()
-	}
-	close(q.over)
-	<-q.empty
-	q.streams.Finish()
-}
-
-// Wait implements [backend.Process].
-func (q *Process) Wait() (backend.Exit, error) {
-	<-q.exited
-	return q.exit, q.err
-}
-
-// OutputOver implements [backend.Process].
-func (q *Process) OutputOver() <-chan struct{} { return q.over }
-
-// Empty is closed when nothing of the command is left, or nobody knows.
-func (q *Process) Empty() <-chan struct{} { return q.empty }
-
-// Discard implements [backend.Process].
-func (q *Process) Discard() { q.streams.Discard() }
 
 // Signal implements [backend.Process].
 func (q *Process) Signal(s backend.Signal) error {
@@ -223,7 +202,7 @@ func (q *Process) Signal(s backend.Signal) error {
 		return fmt.Errorf("%v is no signal", s)
 	}
 	select {
-	case <-q.ended:
+	case <-q.Ended():
 		return os.ErrProcessDone
 	default:
 	}
@@ -235,23 +214,20 @@ func (q *Process) Signal(s backend.Signal) error {
 	return q.sup.send(&wire.Signal{Signal: s})
 }
 
-// Resize implements [backend.Resizer].
-func (q *Process) Resize(size backend.TerminalSize) error { return q.streams.Resize(size) }
-
 // Kill implements [backend.Process].
 func (q *Process) Kill() error {
 	survivors, err := q.kill()
-	q.streams.Finish()
+	q.Finish()
 	if err != nil {
 		return err
 	}
 	if len(survivors) == 0 {
-		<-q.over
+		<-q.OutputOver()
 		return nil
 	}
 	err = &backend.SurvivorsError{Survivors: survivors}
-	q.end(backend.Exit{}, err)
-	<-q.over
+	q.End(backend.Exit{}, err)
+	<-q.OutputOver()
 	return err
 }
 

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"net"
-	"os"
 	"sync"
 	"time"
 
@@ -19,7 +18,8 @@ import (
 type supervisor struct {
 	conn   *net.UnixConn
 	rights Rights
-	reader *wire.Reader // for one goroutine: whoever has the supervisor
+	come   *bufio.Reader // what has come
+	reader *wire.Reader  // of come, for one goroutine: whoever has the supervisor
 
 	mu sync.Mutex // makes each send one write
 }
@@ -30,17 +30,15 @@ const helloTime = 20 * time.Second
 func newSupervisor(conn *net.UnixConn) *supervisor {
 	s := &supervisor{conn: conn}
 	s.rights.conn = conn
-	s.reader = wire.NewReader(bufio.NewReader(&s.rights))
+	s.come = bufio.NewReader(&s.rights)
+	s.reader = wire.NewReader(s.come)
 	return s
 }
 
 func (s *supervisor) hello() error {
-	if err := s.send(&wire.Hello{Version: wire.Version}); err != nil {
-		return err
-	}
 	s.conn.SetReadDeadline(time.Now().Add(helloTime))
 	defer s.conn.SetReadDeadline(time.Time{})
-	return s.reader.Expect()
+	return wire.Greet(s.conn)
 }
 
 // answer hears what comes of a start; once ctx has ended, not for long.
@@ -103,16 +101,13 @@ func (r *Rights) collect(oob []byte) {
 
 // Take returns the first n descriptors that came and were not taken, or nil when
 // there are fewer.
-func (r *Rights) Take(n int) []*os.File {
+func (r *Rights) Take(n int) []int {
 	if len(r.fds) < n {
 		return nil
 	}
-	files := make([]*os.File, n)
-	for i := range files {
-		files[i] = os.NewFile(uintptr(r.fds[i]), "|")
-	}
+	fds := r.fds[:n:n]
 	r.fds = r.fds[n:]
-	return files
+	return fds
 }
 
 // Close closes the descriptors that were not taken.

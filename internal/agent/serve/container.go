@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 
@@ -39,10 +40,7 @@ func Container(home, user string) error {
 	if err != nil {
 		return err
 	}
-	if err := wire.Write(conn, &wire.Hello{Version: wire.Version}); err != nil {
-		return err
-	}
-	if err := wire.NewReader(conn).Expect(); err != nil {
+	if err := wire.Greet(conn); err != nil {
 		return err
 	}
 	session, err := mux.Server(conn)
@@ -51,6 +49,20 @@ func Container(home, user string) error {
 	}
 	c := &container{pool: pool.New(shared{n}, minIdle, maxIdle), inputs: newInputs(), oom: newOOMCounter()}
 	defer c.pool.Close()
+	runtime.GOMAXPROCS(1)
+	ended := make(chan error)
+	go func() { ended <- c.accept(session) }() // the first thread would have to be woken for each
+	return <-ended
+}
+
+type container struct {
+	pool   *pool.Pool
+	inputs *inputs
+	oom    *oomCounter
+}
+
+// accept serves the streams of a session until it ends.
+func (c *container) accept(session *yamux.Session) error {
 	for {
 		stream, err := session.AcceptStream()
 		if err != nil {
@@ -60,19 +72,15 @@ func Container(home, user string) error {
 	}
 }
 
-type container struct {
-	pool   *pool.Pool
-	inputs *inputs
-	oom    *oomCounter
-}
-
-// serve serves a stream, which is an execution or the input of one.
+// serve serves a stream, which is for executions, the input of one, or a
+// connection to a port.
 func (c *container) serve(stream *yamux.Stream) {
 	r := wire.NewReader(stream)
 	m, _ := r.Next()
 	switch m := m.(type) {
 	case *wire.Start:
 		c.execute(stream, r, m)
+		stream.Close()
 	case *wire.Input:
 		c.inputs.put(m.Number, stream)
 	case *wire.Dial:

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -16,39 +15,64 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent/wire"
 )
 
-// An execution is one stream of the connection: a command and what is said about
-// it.
+// execute runs the commands that a stream brings, one after the other, of which
+// start is the first.
+func (c *container) execute(stream *yamux.Stream, r *wire.Reader, start *wire.Start) {
+	e := c.begin(stream, start)
+	for {
+		m, err := r.Next()
+		if err != nil {
+			e.abandon()
+			return
+		}
+		if next, ok := m.(*wire.Start); ok {
+			<-e.done // the service knows already that nothing is left
+			e = c.begin(stream, next)
+			continue
+		}
+		e.obey(m)
+	}
+}
+
+// An execution is a command and what is said about it.
 type execution struct {
 	stream  *yamux.Stream
+	out     *outbox // to stream
 	started chan struct{}
 	process *pool.Process // once started is closed; nil when it was not
 	cancel  context.CancelFunc
+	done    chan struct{} // closed when nothing of it is left, and that was told
 }
 
-// execute runs the command, and returns when nothing of it is left.
-func (c *container) execute(stream *yamux.Stream, r *wire.Reader, start *wire.Start) {
-	defer stream.Close()
+// begin starts a command, and leaves a goroutine to tell what becomes of it.
+func (c *container) begin(stream *yamux.Stream, start *wire.Start) *execution {
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	e := &execution{stream: stream, started: make(chan struct{}), cancel: cancel}
+	e := &execution{
+		stream: stream, out: &outbox{w: stream},
+		started: make(chan struct{}), cancel: cancel, done: make(chan struct{}),
+	}
+	go func() {
+		defer close(e.done)
+		defer cancel()
+		e.run(ctx, c, start)
+	}()
+	return e
+}
+
+// run runs the command. Writing does not fail in ways that matter: a service that
+// is gone is noticed by reading.
+func (e *execution) run(ctx context.Context, c *container, start *wire.Start) {
 	told := make(chan struct{})
-	spec := &backend.Spec{Stdout: &output{stream, 1, told}, Stderr: &output{stream, 2, told}}
-	spec.Terminal = start.Terminal
+	spec := &backend.Spec{
+		Stdout:   &output{e.out, 1, told},
+		Stderr:   &output{e.out, 2, told},
+		Terminal: start.Terminal,
+	}
 	if start.HasInput {
 		in := c.inputs.open(start.Input)
 		defer in.Close()
 		spec.Stdin = in
 	}
-	var listening sync.WaitGroup
-	listening.Go(func() { e.listen(r) })
-	e.run(ctx, c, start, spec, told)
-	listening.Wait()
-}
-
-// run starts the command and tells what becomes of it. Writing does not fail in
-// ways that matter: a service that is gone is noticed by reading. It closes told
-// when it has told that the command runs.
-func (e *execution) run(ctx context.Context, c *container, start *wire.Start, spec *backend.Spec, told chan<- struct{}) {
 	err := resolve(start)
 	before := c.oom.kills()
 	if err == nil {
@@ -61,19 +85,35 @@ func (e *execution) run(ctx context.Context, c *container, start *wire.Start, sp
 		return
 	}
 	close(e.started)
-	wire.Write(e.stream, &wire.Started{})
+	select {
+	case <-e.process.Empty(): // it will all be told at once
+		e.out.hold()
+		defer e.out.release()
+	default:
+	}
+	wire.Write(e.out, &wire.Started{})
 	close(told)
 	exit, err := e.process.Wait()
-	if err != nil {
-		wire.Write(e.stream, &wire.Lost{Why: err.Error()})
+	var frame []byte
+	var left *backend.SurvivorsError
+	switch {
+	case err == nil:
+		if kills := c.oom.kills() - before; kills > 0 && exit.Usage != nil {
+			exit.Usage.OOMKills = kills
+			exit.OOMKilled = exit.Signal == backend.SIGKILL && ctx.Err() == nil
+		}
+		frame, _ = wire.Append(nil, &wire.Exit{Exit: exit})
+	case errors.As(err, &left): // the answer to the kill tells it
+	default:
+		wire.Write(e.out, &wire.Lost{Why: err.Error()})
 		return
 	}
-	if kills := c.oom.kills() - before; kills > 0 && exit.Usage != nil {
-		exit.Usage.OOMKills = kills
-		exit.OOMKilled = exit.Signal == backend.SIGKILL && ctx.Err() == nil
-	}
-	// As a rule all three come at once, and one write tells them.
-	frame, _ := wire.Append(nil, &wire.Exit{Exit: exit})
+	e.end(frame)
+}
+
+// end tells, after frame, that the output is over and that nothing is left: as a rule
+// at once, and in one write.
+func (e *execution) end(frame []byte) {
 	for _, next := range []struct {
 		when <-chan struct{}
 		tell wire.Message
@@ -81,69 +121,70 @@ func (e *execution) run(ctx context.Context, c *container, start *wire.Start, sp
 		select {
 		case <-next.when:
 		default:
-			e.stream.Write(frame)
+			e.out.Write(frame)
 			frame = frame[:0]
 			<-next.when
 		}
 		frame, _ = wire.Append(frame, next.tell)
 	}
-	e.stream.Write(frame)
+	e.out.Write(frame)
 }
 
 func (e *execution) refuse(err error) {
 	var refused *backend.StartError
 	if errors.As(err, &refused) {
-		wire.Write(e.stream, &wire.Refused{StartError: *refused})
+		wire.Write(e.out, &wire.Refused{StartError: *refused})
 		return
 	}
-	wire.Write(e.stream, &wire.Lost{Why: err.Error()})
+	wire.Write(e.out, &wire.Lost{Why: err.Error()})
 }
 
-// listen obeys the service until it closes the stream, which it does when it
-// knows that nothing is left, or when it is gone.
-func (e *execution) listen(r *wire.Reader) {
-	for {
-		m, err := r.Next()
-		if err != nil {
-			e.cancel()
-			e.stream.SetWriteDeadline(time.Unix(1, 0))
-			<-e.started
-			if e.process != nil {
-				e.process.Discard()
-				e.process.Kill()
-			}
-			return
-		}
-		if _, ok := m.(*wire.Kill); ok {
-			e.cancel()
-		}
-		<-e.started
-		if e.process == nil {
-			continue
-		}
-		switch m := m.(type) {
-		case *wire.Signal:
-			e.process.Signal(m.Signal)
-		case *wire.Resize:
-			e.process.Resize(m.TerminalSize)
-		case *wire.Discard:
-			e.process.Discard()
-		case *wire.Kill:
-			e.kill()
-		}
+// abandon ends an execution whose service is gone, or wants no more of it.
+func (e *execution) abandon() {
+	e.cancel()
+	e.stream.SetWriteDeadline(time.Unix(1, 0))
+	<-e.started
+	if e.process != nil {
+		e.process.Discard()
+		e.process.Kill()
+	}
+	<-e.done
+}
+
+// obey does what the service asks for.
+func (e *execution) obey(m wire.Message) {
+	if _, ok := m.(*wire.Kill); ok {
+		e.cancel()
+	}
+	<-e.started
+	if e.process == nil {
+		return
+	}
+	switch m := m.(type) {
+	case *wire.Signal:
+		e.process.Signal(m.Signal)
+	case *wire.Resize:
+		e.process.Resize(m.TerminalSize)
+	case *wire.Discard:
+		e.process.Discard()
+	case *wire.Kill:
+		e.kill()
 	}
 }
 
+// kill answers after all else has been told, so that the service knows then how the
+// command ended.
 func (e *execution) kill() {
 	err := e.process.Kill()
 	var left *backend.SurvivorsError
 	switch {
 	case err == nil:
-		wire.Write(e.stream, &wire.Killed{})
+		<-e.done
+		wire.Write(e.out, &wire.Killed{})
 	case errors.As(err, &left):
-		wire.Write(e.stream, &wire.Killed{Survivors: left.Survivors})
+		wire.Write(e.out, &wire.Killed{Survivors: left.Survivors})
 	default:
-		wire.Write(e.stream, &wire.Lost{Why: err.Error()})
+		wire.Write(e.out, &wire.Lost{Why: err.Error()})
 	}
 }
 

@@ -68,13 +68,10 @@ func (l *local) send(m wire.Message, fds ...int) error {
 }
 
 func (l *local) serve() error {
-	if err := l.send(&wire.Hello{Version: wire.Version}); err != nil {
+	if err := wire.Greet(l.conn); err != nil {
 		return err
 	}
 	r := wire.NewReader(l.conn)
-	if err := r.Expect(); err != nil {
-		return err
-	}
 	for {
 		m, err := r.Next()
 		if err != nil {

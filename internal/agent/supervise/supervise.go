@@ -66,19 +66,17 @@ type supervisor struct {
 
 	terminal bool // the command has one
 
-	mu  sync.Mutex // guards conn's writing
-	out []byte
+	mu     sync.Mutex // guards conn's writing, and what is to be written
+	out    []byte
+	rights []int // go with out
 }
 
 // serve answers requests, one after the other.
 func (s *supervisor) serve() error {
-	if err := s.send(&wire.Hello{Version: wire.Version}); err != nil {
+	if err := wire.Greet(s.conn); err != nil {
 		return err
 	}
 	r := wire.NewReader(s.conn)
-	if err := r.Expect(); err != nil {
-		return err
-	}
 	for {
 		m, err := r.Next()
 		if err != nil {
@@ -116,20 +114,39 @@ func (s *supervisor) start(m *wire.Start) error {
 		return s.refuse(err)
 	}
 	defer pipes.Close()
-	var lost error
 	err = s.children.Start(func() error {
 		pid, err := s.oom.start(&cmd, pipes)
 		if err != nil {
 			return err
 		}
 		s.main = pid
-		lost = s.send(&wire.Started{PID: pid}, pipes.Ours()...)
+		s.queue(&wire.Started{PID: pid}, pipes.Ours()...)
+		s.awaitEnd(pid)
 		return nil
 	})
 	if err != nil {
 		return s.refuse(err)
 	}
-	return lost
+	return s.flush()
+}
+
+// soon is how long a command may take to be told about once, and not when it has
+// started and again when it has ended: each time the owner has to wake up, and
+// what it does then is in the command's way. In milliseconds.
+const soon = 2
+
+// awaitEnd waits until the command itself has ended or its owner wants something,
+// but not for long.
+func (s *supervisor) awaitEnd(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return // a kernel before 5.3
+	}
+	defer unix.Close(fd)
+	unix.Poll([]unix.PollFd{
+		{Fd: int32(fd), Events: unix.POLLIN},
+		{Fd: int32(s.conn), Events: unix.POLLIN},
+	}, soon)
 }
 
 func (s *supervisor) refuse(err error) error {
@@ -153,37 +170,44 @@ func (s *supervisor) signal(sig unix.Signal) {
 // reaped tells the owner when the command itself has ended, and when nothing is
 // left, if possible at once.
 func (s *supervisor) reaped(pid int, status unix.WaitStatus, usage *unix.Rusage, none bool) {
-	var ms []wire.Message
 	if pid == s.main {
 		s.main = 0
 		if s.terminal {
 			s.children.HangUp(pid)
 		}
-		ms = append(ms, &wire.Exit{Exit: proc.ExitOf(status, usage)})
+		s.queue(&wire.Exit{Exit: proc.ExitOf(status, usage)})
 	}
 	if none {
-		ms = append(ms, &wire.Empty{})
+		s.queue(&wire.Empty{})
 	}
-	if len(ms) > 0 {
-		s.sendAll(ms) // an owner that is gone is noticed by reading
-	}
+	s.flush() // an owner that is gone is noticed by reading
 }
 
-func (s *supervisor) send(m wire.Message, fds ...int) error {
-	return s.sendAll([]wire.Message{m}, fds...)
+func (s *supervisor) send(m wire.Message) error {
+	if err := s.queue(m); err != nil {
+		return err
+	}
+	return s.flush()
 }
 
-func (s *supervisor) sendAll(ms []wire.Message, fds ...int) error {
+// queue has m sent with what comes next.
+func (s *supervisor) queue(m wire.Message, fds ...int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.out = s.out[:0]
-	for _, m := range ms {
-		var err error
-		if s.out, err = wire.Append(s.out, m); err != nil {
-			return err
-		}
+	out, err := wire.Append(s.out, m)
+	s.out, s.rights = out, append(s.rights, fds...)
+	return err
+}
+
+func (s *supervisor) flush() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.out) == 0 {
+		return nil
 	}
-	return s.conn.Send(s.out, fds...)
+	err := s.conn.Send(s.out, s.rights...)
+	s.out, s.rights = s.out[:0], s.rights[:0]
+	return err
 }
 
 // An oomScore is the process's own place in the order in which the kernel ends

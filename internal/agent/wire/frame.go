@@ -119,9 +119,12 @@ func (r *Reader) fill(size int) error {
 	return nil
 }
 
-// Expect reads the other side's Hello.
-func (r *Reader) Expect() error {
-	m, err := r.Next()
+// Greet says Hello and reads the other side's, and nothing beyond it.
+func Greet(rw io.ReadWriter) error {
+	if err := Write(rw, &Hello{Version: Version}); err != nil {
+		return err
+	}
+	m, err := NewReader(rw).Next()
 	if err != nil {
 		return err
 	}

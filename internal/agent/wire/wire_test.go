@@ -109,7 +109,7 @@ func TestTooLongIsNotSent(t *testing.T) {
 	}
 }
 
-func TestExpect(t *testing.T) {
+func TestGreet(t *testing.T) {
 	tests := []struct {
 		name string
 		m    wire.Message
@@ -121,9 +121,20 @@ func TestExpect(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err := wire.NewReader(bytes.NewReader(encode(t, tt.m))).Expect()
+			var said bytes.Buffer
+			heard := bytes.NewReader(append(encode(t, tt.m), "rest"...))
+			err := wire.Greet(struct {
+				io.Reader
+				io.Writer
+			}{heard, &said})
 			if (err == nil) != tt.ok {
 				t.Errorf("error %v", err)
+			}
+			if !bytes.Equal(said.Bytes(), encode(t, &wire.Hello{Version: wire.Version})) {
+				t.Errorf("it said %q", said.Bytes())
+			}
+			if heard.Len() != len("rest") {
+				t.Errorf("%d bytes are left", heard.Len())
 			}
 		})
 	}
