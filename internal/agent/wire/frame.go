@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // Version is of the messages and their meaning. Sides of different versions do
@@ -58,11 +59,19 @@ func Parse(content []byte) (Message, error) {
 	return m, c.err
 }
 
+// frames are buffers for Write.
+var frames = sync.Pool{New: func() any { return new([]byte) }}
+
 // Write writes m's frame with one call of w.Write.
 func Write(w io.Writer, m Message) error {
-	b, err := Append(nil, m)
+	buf := frames.Get().(*[]byte)
+	defer frames.Put(buf)
+	b, err := Append((*buf)[:0], m)
 	if err != nil {
 		return err
+	}
+	if cap(b) <= keep {
+		*buf = b
 	}
 	_, err = w.Write(b)
 	return err
