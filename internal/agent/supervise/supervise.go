@@ -88,6 +88,7 @@ func (s *supervisor) serve() error {
 		case *wire.Signal:
 			s.signal(unix.Signal(m.Signal))
 		case *wire.Kill:
+			s.signal(unix.SIGKILL) // takes no memory, which a bomb may have used up
 			err = s.send(&wire.Killed{Survivors: s.children.Kill(s.user)})
 		case *wire.Sweep:
 			err = s.send(&wire.Killed{Survivors: s.as.User(int(m.UID)).Sweep()})
