@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	forkBomb   = `bomb() { bomb | bomb & }; bomb; sleep 60`
+	forkBomb   = `bomb() { bomb | bomb & }; bomb; exec sleep 60`
 	memoryBomb = `tail /dev/zero`
 )
 
@@ -88,21 +88,25 @@ func TestOutOfMemory(t *testing.T) {
 }
 
 // Both bombs in one command leave the agent able to kill it, and the next command
-// able to run.
+// able to run, also when every process of them has a session of its own.
 func TestBothBombs(t *testing.T) {
-	ctx := testContext(t)
-	sb := newSandbox(t, newBackend(t, docker.Options{}), &sandbox.Config{Limits: sandbox.Limits{PIDs: 60, Memory: 128 << 20}})
-	rec, err := sb.Run(ctx, sandbox.Command{
-		Shell:   `bomb() { ` + memoryBomb + ` & bomb | bomb & }; bomb; sleep 60`,
-		Timeout: 4 * time.Second,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if rec.Status != sandbox.TimedOut && !rec.OOMKilled && rec.Status != sandbox.Completed || rec.Err != nil {
-		t.Errorf("the bomb: %s", describe(rec))
-	}
-	if got := output(t, sb, "echo works; ps | grep -c '[t]ail'; true"); got != "works\n0\n" {
-		t.Errorf("afterwards: %q", got)
+	b := newBackend(t, docker.Options{})
+	for name, bombs := range map[string]string{
+		"group":    `bomb() { ` + memoryBomb + ` & bomb | bomb & }; bomb; exec sleep 60`,
+		"sessions": `export B='setsid sh -c "$B" & setsid sh -c "$B" & exec ` + memoryBomb + `'; setsid sh -c "$B" & exec sleep 60`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			sb := newSandbox(t, b, &sandbox.Config{Limits: sandbox.Limits{PIDs: 60, Memory: 128 << 20}})
+			rec, err := sb.Run(testContext(t), sandbox.Command{Shell: bombs, Timeout: 3 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Status != sandbox.TimedOut && !rec.OOMKilled && rec.Status != sandbox.Completed || rec.Err != nil {
+				t.Errorf("the bomb: %s", describe(rec))
+			}
+			if got := output(t, sb, "echo works; ps | grep -c '[t]ail'; true"); got != "works\n0\n" {
+				t.Errorf("afterwards: %q", got)
+			}
+		})
 	}
 }

@@ -11,7 +11,10 @@ import (
 	"github.com/moby/moby/client"
 )
 
-const removePoll = 20 * time.Millisecond // how often a removal by the engine itself is looked at
+const (
+	removePoll  = 20 * time.Millisecond // how often a removal by the engine itself is looked at
+	removeTries = 10                    // how often one that fails is tried
+)
 
 // remove removes the container and the volume of that name, and returns when
 // both are gone.
@@ -31,16 +34,18 @@ func (b *Backend) remove(ctx context.Context, name string) error {
 }
 
 // gone calls remove until there is nothing left to remove. A conflict is the
-// engine's own removal of a container that has ended, or what it still holds.
+// engine's own removal of a container that has ended, or what it still holds. An
+// internal error may be of a directory that the engine itself still writes to.
 func gone(ctx context.Context, remove func() error) error {
-	for {
+	for tries := 1; ; {
 		switch err := remove(); {
-		case errdefs.IsNotFound(err):
+		case err == nil || errdefs.IsNotFound(err):
 			return nil
-		case err != nil && !errdefs.IsConflict(err):
+		case errdefs.IsConflict(err):
+		case errdefs.IsInternal(err) && tries < removeTries:
+			tries++
+		default:
 			return err
-		case err == nil:
-			return nil
 		}
 		select {
 		case <-ctx.Done():
