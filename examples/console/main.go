@@ -2,6 +2,7 @@
 // make sandboxes, run commands, type at a terminal, edit files.
 //
 //	go run ./examples/console
+//	go run ./examples/console -backend docker -image alpine
 //
 // Open the URL that it prints. Behind its "#" is the key, made for this run: a browser
 // sends that part to nobody, and the page takes it out of the address bar. On Ctrl-C
@@ -25,6 +26,7 @@ import (
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/backend/docker"
 	"github.com/sandbox-go/sandbox/backend/local"
 	"github.com/sandbox-go/sandbox/examples/console/page"
 	"github.com/sandbox-go/sandbox/httpapi"
@@ -46,7 +48,8 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("console", flag.ContinueOnError)
 	addr := flags.String("addr", "127.0.0.1:8081", "`address` to listen on")
-	backendName := flags.String("backend", "local", "where commands run: local")
+	backendName := flags.String("backend", "local", "where commands run: local or docker")
+	image := flags.String("image", "", "docker's `image` for sandboxes; empty is debian:stable-slim")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -56,7 +59,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	defer l.Close()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	b, err := newBackend(*backendName)
+	b, err := newBackend(ctx, *backendName, *image)
 	if err != nil {
 		return err
 	}
@@ -64,6 +67,9 @@ func run(ctx context.Context, args []string) error {
 		log.Warn(caveat, "backend", b.Info().Name)
 	}
 	m := sandbox.NewManager(b, &sandbox.ManagerOptions{Logger: log})
+	if err := m.Restore(ctx); err != nil {
+		log.Error("not all that an earlier run has left was taken up", "error", err)
+	}
 	key := "key_" + strings.ToLower(rand.Text())
 	h := httpapi.New(m, &httpapi.Options{
 		Authenticate: httpapi.BearerKeys(map[string]string{key: "console"}),
@@ -86,12 +92,14 @@ func run(ctx context.Context, args []string) error {
 }
 
 // newBackend returns the backend of that name.
-func newBackend(name string) (backend.Backend, error) {
+func newBackend(ctx context.Context, name, image string) (backend.Backend, error) {
 	switch name {
 	case "local":
 		return local.New(nil)
+	case "docker":
+		return docker.New(ctx, &docker.Options{Image: image, Owner: "examples/console"})
 	}
-	return nil, fmt.Errorf("there is no backend %q: use local", name)
+	return nil, fmt.Errorf("there is no backend %q: use local or docker", name)
 }
 
 // shutDown ends what runs, so that every stream and terminal is told, and waits for that.
