@@ -292,9 +292,9 @@ func TestKillTellsTheEnd(t *testing.T) {
 
 func TestContextEndsStart(t *testing.T) {
 	a := startAgent(t)
-	for i := range 30 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*200*time.Microsecond)
-		p, err := a.Start(ctx, spec(backend.Spec{Shell: nap(6) + " & exec " + nap(6)}))
+	for i := range 60 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+		p, err := a.Start(ctx, spec(backend.Spec{Shell: "echo hi; " + nap(6) + " & exec " + nap(6)}))
 		cancel()
 		switch {
 		case err == nil:

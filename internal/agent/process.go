@@ -17,7 +17,7 @@ import (
 // A process is a command in a container.
 type process struct {
 	conn   *Conn
-	stream *stream // until left
+	stream *stream // until parted
 	sinks  [2]io.Writer
 
 	exited    chan struct{}
@@ -36,7 +36,7 @@ type process struct {
 	empty   bool                      // nothing of the command is left
 	lost    bool                      // nobody can tell any more
 	sending int                       // messages that are being sent
-	left    bool                      // the stream is not the process's any more
+	parted  bool                      // the stream is not the process's any more
 	kills   []chan []backend.Survivor // the answers that are due
 }
 
@@ -65,19 +65,21 @@ func (p *process) awaitStart(ctx context.Context) error {
 		p.send(&wire.Kill{})
 	})
 	err := p.startAnswer()
-	refused := (*backend.StartError)(nil)
-	clean := errors.As(err, &refused)
+	_, clean := err.(*backend.StartError)
 	if !stop() {
-		for m := wire.Message(nil); err == nil; m, err = p.stream.reader.Next() {
-			if _, ok := m.(*wire.Killed); ok {
-				break
+		clean = false
+		for m := wire.Message(nil); err == nil; {
+			if m, err = p.stream.reader.Next(); err == nil {
+				err = ofKill(m)
 			}
 		}
-		clean, err = false, ctx.Err()
+		if left := (*backend.SurvivorsError)(nil); !errors.As(err, &left) {
+			err = ctx.Err()
+		}
 	}
 	if err != nil {
 		p.endInput()
-		p.leave(clean)
+		p.release(clean)
 	}
 	return err
 }
@@ -86,18 +88,19 @@ func (p *process) awaitStart(ctx context.Context) error {
 func (p *process) expire(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.left {
+	if !p.parted {
 		p.stream.SetReadDeadline(time.Now().Add(d))
 	}
 }
 
-// leave gives the stream up. It is clean when nothing more will come on it.
-func (p *process) leave(clean bool) {
+// release gives the stream up. It is clean when nothing more will come on it.
+func (p *process) release(clean bool) {
 	p.mu.Lock()
-	p.left = true
+	p.parted = true
 	clean = clean && p.sending == 0
 	p.mu.Unlock()
 	if clean {
+		p.stream.SetReadDeadline(time.Time{}) // expire may just have set one
 		p.conn.put(p.stream)
 	} else {
 		p.stream.Close()
@@ -111,10 +114,27 @@ func (p *process) startAnswer() error {
 		return nil
 	case *wire.Refused:
 		return &m.StartError
+	case *wire.Killed:
+		return ofKill(m)
 	case *wire.Lost:
 		return lost(m.Why)
 	}
 	return lost(err)
+}
+
+// errKilled: a start was given up, and nothing is left of it.
+var errKilled = errors.New("killed")
+
+// ofKill returns what came of a kill, and nil when m does not tell.
+func ofKill(m wire.Message) error {
+	k, ok := m.(*wire.Killed)
+	switch {
+	case !ok:
+		return nil
+	case len(k.Survivors) > 0:
+		return &backend.SurvivorsError{Survivors: k.Survivors}
+	}
+	return errKilled
 }
 
 // errUntold: something of the command has survived a kill until now.
@@ -127,7 +147,7 @@ func lost(why any) error { return fmt.Errorf("agent: connection lost: %v", why) 
 // next execution on the stream.
 func (p *process) send(m wire.Message) error {
 	p.mu.Lock()
-	if p.left {
+	if p.parted {
 		p.mu.Unlock()
 		return os.ErrProcessDone
 	}
@@ -154,7 +174,7 @@ func (p *process) listen() {
 	p.kills = nil
 	p.endOutputLocked()
 	p.mu.Unlock()
-	p.leave(err == nil)
+	p.release(err == nil)
 }
 
 func (p *process) hear() error {

@@ -40,7 +40,8 @@ func NewChildren() *Children {
 	return c
 }
 
-// Start calls f, which starts a child, before anything else happens to children.
+// Start calls f, which starts a child, before anything else happens to children. A
+// child that has ended when f returns is reaped before Start returns.
 func (c *Children) Start(f func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

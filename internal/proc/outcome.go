@@ -32,7 +32,7 @@ func NewOutcome() *Outcome {
 }
 
 // Follow says when the command's output is over, and owns its streams. It must be
-// called once, and only then may a [backend.Process]'s methods.
+// called once, before the methods of a [backend.Process] are.
 func (o *Outcome) Follow(s *Streams) {
 	o.streams = s
 	go o.complete()

@@ -12,38 +12,38 @@ import (
 
 // A pipe is the read end of one, in non-blocking mode.
 type pipe interface {
-	syscall.RawConn
+	// Control and Read are those of [syscall.RawConn].
+	Control(func(fd uintptr)) error
+	Read(func(fd uintptr) (done bool)) error
 
 	// SetReadDeadline ends a Read that waits.
 	SetReadDeadline(time.Time) error
 	Close() error
 }
 
-// A waited is a pipe that the runtime's poller knows.
-type waited struct {
+// A polledPipe is one that the runtime's poller knows.
+type polledPipe struct {
 	syscall.RawConn
 	file *os.File
 }
 
-func (w waited) SetReadDeadline(t time.Time) error { return w.file.SetReadDeadline(t) }
-func (w waited) Close() error                      { return w.file.Close() }
+func (p polledPipe) SetReadDeadline(t time.Time) error { return p.file.SetReadDeadline(t) }
+func (p polledPipe) Close() error                      { return p.file.Close() }
 
-// An unwaited is a pipe that is read for what is in it: making it known to the
-// poller would take longer. Close must not be called during another method.
-type unwaited int
+// A drainedPipe is one of which only what is in it is read: to make it known to the
+// poller would take longer. No Read of it waits. Whoever closes it must be the only
+// one who uses it.
+type drainedPipe int
 
-func (u unwaited) Control(f func(fd uintptr)) error {
-	f(uintptr(u))
+func (p drainedPipe) Control(f func(fd uintptr)) error {
+	f(uintptr(p))
 	return nil
 }
 
-func (u unwaited) Read(f func(fd uintptr) bool) error {
-	if !f(uintptr(u)) {
-		return os.ErrDeadlineExceeded
-	}
+func (p drainedPipe) Read(f func(fd uintptr) bool) error {
+	f(uintptr(p))
 	return nil
 }
 
-func (u unwaited) Write(func(fd uintptr) bool) error { return os.ErrInvalid }
-func (u unwaited) SetReadDeadline(time.Time) error   { return nil }
-func (u unwaited) Close() error                      { return unix.Close(int(u)) }
+func (p drainedPipe) SetReadDeadline(time.Time) error { return nil }
+func (p drainedPipe) Close() error                    { return unix.Close(int(p)) }

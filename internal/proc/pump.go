@@ -44,15 +44,15 @@ func NewPump(r *os.File, sink io.Writer, done func()) (*Pump, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := newPump(waited{raw, r}, sink, done)
+	p := newPump(polledPipe{raw, r}, sink, done)
 	go p.run()
 	return p, nil
 }
 
 // newDrain starts a Pump of what is in a pipe now, as if it had been finished at
-// once. It owns fd.
+// once. It owns fd, which only its goroutine uses: the limit is known.
 func newDrain(fd int, sink io.Writer, done func()) *Pump {
-	p := newPump(unwaited(fd), sink, done)
+	p := newPump(drainedPipe(fd), sink, done)
 	p.limit = p.endLocked()
 	go p.run()
 	return p

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processors is how many the Go code of an agent uses.
+// processors is how many the Go code of an agent uses, if it does not choose fewer.
 const processors = 3
 
 // Process makes the process one that its commands cannot look into, that

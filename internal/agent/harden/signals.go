@@ -23,8 +23,7 @@ const (
 
 // defaultSignals undoes that whoever started the service had signals ignored, as
 // nohup does: commands would inherit it, and a shell cannot undo it. It also undoes
-// the runtime's handler for children that end, which would interrupt whoever waits
-// for them.
+// the runtime's handler for SIGCHLD, which would interrupt every wait for a child.
 func defaultSignals() {
 	for s := uintptr(1); s <= 64; s++ {
 		var action sigaction

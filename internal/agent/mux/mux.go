@@ -78,5 +78,8 @@ func (j *joined) Write(p []byte) (int, error) {
 	}
 	_, err := j.ReadWriteCloser.Write(j.frame)
 	j.frame = j.frame[:0]
-	return len(p), err
+	if err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }

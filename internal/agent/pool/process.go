@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"syscall"
@@ -47,15 +48,7 @@ func (p *Pool) Start(ctx context.Context, start *wire.Start, spec *backend.Spec)
 	if err != nil {
 		return nil, resources(err)
 	}
-	q, err := p.startOn(ctx, s, start, spec)
-	if err == nil && ctx.Err() != nil {
-		q.Discard()
-		if err := q.Kill(); err != nil {
-			return nil, err
-		}
-		return nil, ctx.Err()
-	}
-	return q, err
+	return p.startOn(ctx, s, start, spec)
 }
 
 // resources makes a supervisor that did not start a command that did not: there
@@ -80,18 +73,38 @@ func (p *Pool) startOn(ctx context.Context, s *supervisor, start *wire.Start, sp
 		p.put(s)
 		return nil, &m.StartError
 	case *wire.Started:
-		q, err := p.started(s, start, spec)
-		if err != nil {
-			p.drop(s)
+		if ctx.Err() != nil {
+			return nil, p.takeBack(ctx, s, start, spec)
 		}
-		return q, err
+		return p.started(s, start, spec)
 	}
 	p.drop(s)
 	return nil, fmt.Errorf("%w: %w", errLost, err)
 }
 
-// started makes a Process of a command that runs, or that has ended already.
-func (p *Pool) started(s *supervisor, start *wire.Start, spec *backend.Spec) (*Process, error) {
+// takeBack ends a command that runs when it is not to run any more. Its output goes
+// nowhere: whoever started it takes none before the start has succeeded.
+func (p *Pool) takeBack(ctx context.Context, s *supervisor, start *wire.Start, spec *backend.Spec) error {
+	unheard := *spec
+	unheard.Stdout, unheard.Stderr = io.Discard, io.Discard
+	q, err := p.started(s, start, &unheard)
+	if err == nil {
+		err = q.Kill()
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	return err
+}
+
+// started makes a Process of a command that runs, or that has ended already. After
+// an error the supervisor ends, and the command with it.
+func (p *Pool) started(s *supervisor, start *wire.Start, spec *backend.Spec) (q *Process, err error) {
+	defer func() {
+		if err != nil {
+			p.drop(s)
+		}
+	}()
 	n := 2
 	switch {
 	case start.Terminal != nil:
@@ -103,33 +116,34 @@ func (p *Pool) started(s *supervisor, start *wire.Start, spec *backend.Spec) (*P
 	if fds == nil {
 		return nil, errors.New("no descriptors came")
 	}
-	q := &Process{Outcome: proc.NewOutcome(), pool: p, sup: s, uid: -1}
+	q = &Process{Outcome: proc.NewOutcome(), pool: p, sup: s, uid: -1}
 	if start.Own {
 		q.uid = start.UID
 	}
 	more := true
-	for more && s.come.Buffered() > 0 {
+	for more && s.buffered.Buffered() > 0 {
 		more = q.hear()
 	}
 	var streams *proc.Streams
-	var err error
 	if q.isEmpty && start.Terminal == nil {
 		streams = proc.Drain(fds, spec)
 	} else if streams, err = proc.NewStreams(files(fds), spec); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
+	closed := p.closed
+	if !closed && more {
+		p.tasks.Go(q.listen)
+	}
+	p.mu.Unlock()
+	if closed {
 		go streams.Finish()
 		return nil, errLost
 	}
-	if more {
-		p.tasks.Go(q.listen)
-	} else {
-		q.SetEmpty()
-	}
 	q.Follow(streams)
+	if !more {
+		q.part()
+	}
 	return q, nil
 }
 
@@ -145,11 +159,18 @@ func files(fds []int) []*os.File {
 func (q *Process) listen() {
 	for q.hear() {
 	}
+	q.part()
+}
+
+// part gives the supervisor back after all that there was to hear.
+func (q *Process) part() {
+	if !q.lost {
+		q.pool.put(q.sup)
+	}
 	q.SetEmpty()
 }
 
-// hear hears one message, and reports whether there will be more. If not, the
-// supervisor is no longer the command's.
+// hear hears one message, and reports whether there will be more.
 func (q *Process) hear() bool {
 	m, err := q.sup.reader.Next()
 	switch m := m.(type) {
@@ -168,11 +189,7 @@ func (q *Process) hear() bool {
 		q.lose(fmt.Errorf("%w: %w", errLost, err))
 		return false
 	}
-	if q.idle() {
-		q.pool.put(q.sup)
-		return false
-	}
-	return true
+	return !q.idle()
 }
 
 // idle reports whether the supervisor can take another command: nothing is left

@@ -16,10 +16,10 @@ import (
 
 // A supervisor is a socket to one.
 type supervisor struct {
-	conn   *net.UnixConn
-	rights Rights
-	come   *bufio.Reader // what has come
-	reader *wire.Reader  // of come, for one goroutine: whoever has the supervisor
+	conn     *net.UnixConn
+	rights   Rights
+	buffered *bufio.Reader // of what comes
+	reader   *wire.Reader  // of buffered, for one goroutine: whoever has the supervisor
 
 	mu sync.Mutex // makes each send one write
 }
@@ -30,8 +30,8 @@ const helloTime = 20 * time.Second
 func newSupervisor(conn *net.UnixConn) *supervisor {
 	s := &supervisor{conn: conn}
 	s.rights.conn = conn
-	s.come = bufio.NewReader(&s.rights)
-	s.reader = wire.NewReader(s.come)
+	s.buffered = bufio.NewReader(&s.rights)
+	s.reader = wire.NewReader(s.buffered)
 	return s
 }
 

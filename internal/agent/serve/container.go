@@ -49,9 +49,9 @@ func Container(home, user string) error {
 	}
 	c := &container{pool: pool.New(shared{n}, minIdle, maxIdle), inputs: newInputs(), oom: newOOMCounter()}
 	defer c.pool.Close()
-	runtime.GOMAXPROCS(1)
+	runtime.GOMAXPROCS(1) // so that what one goroutine has for another wakes no thread
 	ended := make(chan error)
-	go func() { ended <- c.accept(session) }() // the first thread would have to be woken for each
+	go func() { ended <- c.accept(session) }() // not on the first thread, which the main goroutine keeps to itself
 	return <-ended
 }
 

@@ -18,7 +18,7 @@ import (
 // execute runs the commands that a stream brings, one after the other, of which
 // start is the first.
 func (c *container) execute(stream *yamux.Stream, r *wire.Reader, start *wire.Start) {
-	e := c.begin(stream, start)
+	e := c.start(stream, start)
 	for {
 		m, err := r.Next()
 		if err != nil {
@@ -27,7 +27,7 @@ func (c *container) execute(stream *yamux.Stream, r *wire.Reader, start *wire.St
 		}
 		if next, ok := m.(*wire.Start); ok {
 			<-e.done // the service knows already that nothing is left
-			e = c.begin(stream, next)
+			e = c.start(stream, next)
 			continue
 		}
 		e.obey(m)
@@ -44,8 +44,8 @@ type execution struct {
 	done    chan struct{} // closed when nothing of it is left, and that was told
 }
 
-// begin starts a command, and leaves a goroutine to tell what becomes of it.
-func (c *container) begin(stream *yamux.Stream, start *wire.Start) *execution {
+// start starts a command, and leaves a goroutine to tell what becomes of it.
+func (c *container) start(stream *yamux.Stream, start *wire.Start) *execution {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &execution{
 		stream: stream, out: &outbox{w: stream},
@@ -55,6 +55,7 @@ func (c *container) begin(stream *yamux.Stream, start *wire.Start) *execution {
 		defer close(e.done)
 		defer cancel()
 		e.run(ctx, c, start)
+		stream.Shrink() // another command may be long in coming
 	}()
 	return e
 }
@@ -104,6 +105,7 @@ func (e *execution) run(ctx context.Context, c *container, start *wire.Start) {
 		}
 		frame, _ = wire.Append(nil, &wire.Exit{Exit: exit})
 	case errors.As(err, &left): // the answer to the kill tells it
+		<-e.process.Empty()
 	default:
 		wire.Write(e.out, &wire.Lost{Why: err.Error()})
 		return
@@ -130,13 +132,20 @@ func (e *execution) end(frame []byte) {
 	e.out.Write(frame)
 }
 
+// refuse tells that the command does not run.
 func (e *execution) refuse(err error) {
 	var refused *backend.StartError
-	if errors.As(err, &refused) {
+	var left *backend.SurvivorsError
+	switch {
+	case errors.As(err, &refused):
 		wire.Write(e.out, &wire.Refused{StartError: *refused})
-		return
+	case errors.As(err, &left):
+		wire.Write(e.out, &wire.Killed{Survivors: left.Survivors})
+	case errors.Is(err, context.Canceled):
+		wire.Write(e.out, &wire.Killed{})
+	default:
+		wire.Write(e.out, &wire.Lost{Why: err.Error()})
 	}
-	wire.Write(e.out, &wire.Lost{Why: err.Error()})
 }
 
 // abandon ends an execution whose service is gone, or wants no more of it.

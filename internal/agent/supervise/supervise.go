@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -122,7 +123,9 @@ func (s *supervisor) start(m *wire.Start) error {
 		}
 		s.main = pid
 		s.queue(&wire.Started{PID: pid}, pipes.Ours()...)
-		s.awaitEnd(pid)
+		if !m.HasInput && m.Terminal == nil { // it does not wait for its owner
+			s.awaitEnd(pid)
+		}
 		return nil
 	})
 	if err != nil {
@@ -133,11 +136,11 @@ func (s *supervisor) start(m *wire.Start) error {
 
 // soon is how long a command may take to be told about once, and not when it has
 // started and again when it has ended: each time the owner has to wake up, and
-// what it does then is in the command's way. In milliseconds.
-const soon = 2
+// what it does then is in the command's way.
+const soon = 2 * time.Millisecond
 
-// awaitEnd waits until the command itself has ended or its owner wants something,
-// but not for long.
+// awaitEnd waits until the command itself has ended or its owner is gone, but not for
+// long.
 func (s *supervisor) awaitEnd(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -147,7 +150,7 @@ func (s *supervisor) awaitEnd(pid int) {
 	unix.Poll([]unix.PollFd{
 		{Fd: int32(fd), Events: unix.POLLIN},
 		{Fd: int32(s.conn), Events: unix.POLLIN},
-	}, soon)
+	}, int(soon.Milliseconds()))
 }
 
 func (s *supervisor) refuse(err error) error {
@@ -181,7 +184,7 @@ func (s *supervisor) reaped(pid int, status unix.WaitStatus, usage *unix.Rusage,
 	if none {
 		s.queue(&wire.Empty{})
 	}
-	s.flush() // an owner that is gone is noticed by reading
+	s.flush()
 }
 
 func (s *supervisor) send(m wire.Message) error {
@@ -200,6 +203,8 @@ func (s *supervisor) queue(m wire.Message, fds ...int) error {
 	return err
 }
 
+// flush sends what is queued. When that fails, reading fails from then on too, so
+// that nobody waits for what was not told.
 func (s *supervisor) flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,6 +212,9 @@ func (s *supervisor) flush() error {
 		return nil
 	}
 	err := s.conn.Send(s.out, s.rights...)
+	if err != nil {
+		unix.Shutdown(int(s.conn), unix.SHUT_RDWR)
+	}
 	s.out, s.rights = s.out[:0], s.rights[:0]
 	return err
 }

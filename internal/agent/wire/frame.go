@@ -17,7 +17,7 @@ import (
 
 // Version is of the messages and their meaning. Sides of different versions do
 // not talk.
-const Version = 1
+const Version = 2
 
 // MaxFrame is the largest frame in bytes. It is more than the kernel takes as
 // arguments and environment, so what does not fit could not be started.
@@ -94,15 +94,15 @@ const keep = 256 << 10
 // Next returns the next message. An Output's Data is valid until the next call.
 // The error is io.EOF when the stream ended between frames.
 func (r *Reader) Next() (Message, error) {
+	if cap(r.buf) > keep {
+		r.buf = nil // the next may be long in coming
+	}
 	if _, err := io.ReadFull(r.r, r.hdr[:]); err != nil {
 		return nil, err
 	}
 	size := int(binary.BigEndian.Uint32(r.hdr[:]))
 	if size > MaxFrame {
 		return nil, ErrTooLong
-	}
-	if cap(r.buf) > keep {
-		r.buf = nil
 	}
 	if err := r.fill(size); err != nil {
 		return nil, err

@@ -40,7 +40,8 @@ type Message interface {
 // Hello is the first message of each side, and tells its Version.
 type Hello struct{ Version int }
 
-// Start asks for a command to be started. The answer is Started or Refused.
+// Start asks for a command to be started. The answer is Started or Refused. On the
+// same stream or socket another may follow Refused, or Exit, Over and Empty.
 type Start struct {
 	Shell string
 	Argv  []string
@@ -66,7 +67,7 @@ type Start struct {
 	Terminal *backend.TerminalSize
 }
 
-// Started says that the command runs. Between processes of one machine its
+// Started says that the command runs, or has run and ended meanwhile. Between processes of one machine its
 // descriptors come with it: the write end of stdin unless it is empty, and the
 // read ends of stdout and stderr; or one of a terminal.
 type Started struct{ PID int }
@@ -101,7 +102,8 @@ type Resize struct{ backend.TerminalSize }
 // Discard asks that no more Output is sent.
 type Discard struct{}
 
-// Kill asks for the end of the command's whole tree. The answer is Killed.
+// Kill asks for the end of the command's whole tree. The answer is Killed: after all
+// else, when nothing is left. A Start that it overtakes may be answered with it.
 type Kill struct{}
 
 // Killed says what of the tree, or of the user, is left: nothing as a rule.
