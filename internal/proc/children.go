@@ -101,6 +101,9 @@ func (c *Children) collectLocked() {
 		}
 		last.pid, last.status, last.usage = pid, status, usage
 	}
+	if last.pid == 0 {
+		return
+	}
 	select {
 	case c.reaped <- struct{}{}:
 	default:
@@ -150,6 +153,13 @@ func (c *Children) None() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.none
+}
+
+// AwaitNone waits until there are no children, or for d.
+func (c *Children) AwaitNone(d time.Duration) {
+	for end := time.Now().Add(d); !c.None() && time.Now().Before(end); {
+		c.Await(time.Until(end))
+	}
 }
 
 // Await waits until children have been reaped, or for d.

@@ -89,8 +89,7 @@ func (s *supervisor) serve() error {
 		case *wire.Signal:
 			s.signal(unix.Signal(m.Signal))
 		case *wire.Kill:
-			s.signal(unix.SIGKILL) // takes no memory, which a bomb may have used up
-			err = s.send(&wire.Killed{Survivors: s.children.Kill(s.user)})
+			err = s.send(&wire.Killed{Survivors: s.kill()})
 		case *wire.Sweep:
 			err = s.send(&wire.Killed{Survivors: s.as.User(int(m.UID)).Sweep()})
 		}
@@ -159,6 +158,18 @@ func (s *supervisor) refuse(err error) error {
 		refused = &backend.StartError{Reason: backend.NoResources, Detail: err.Error()}
 	}
 	return s.send(&wire.Refused{StartError: *refused})
+}
+
+// glance is how long what was signalled may take to end before it is looked for.
+const glance = 10 * time.Millisecond
+
+// kill ends the command's whole tree, and returns what survives. The process group
+// first: that takes no look through /proc, and so no memory, which bombs may have
+// used up.
+func (s *supervisor) kill() []backend.Survivor {
+	s.signal(unix.SIGKILL)
+	s.children.AwaitNone(glance)
+	return s.children.Kill(s.user)
 }
 
 // signal signals the command's process group, as long as the command has not
