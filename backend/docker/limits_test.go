@@ -97,12 +97,25 @@ func TestBothBombs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sb := newSandbox(t, b, &sandbox.Config{Limits: sandbox.Limits{PIDs: 60, Memory: 128 << 20}})
-			rec, err := sb.Run(testContext(t), sandbox.Command{Shell: bombs, Timeout: 3 * time.Second})
+			ctx := testContext(t)
+			e, err := sb.Start(ctx, sandbox.Command{Shell: bombs})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if rec.Status != sandbox.TimedOut && !rec.OOMKilled && rec.Status != sandbox.Completed || rec.Err != nil {
-				t.Errorf("the bomb: %s", describe(rec))
+			time.Sleep(2 * time.Second)
+			beside, err := sb.Run(ctx, sandbox.Command{Shell: "/bin/true", Timeout: 2 * time.Second})
+			switch {
+			case err != nil:
+				t.Error(err)
+			case beside.Err != nil && !errors.Is(beside.Err, backend.NoResources):
+				t.Errorf("a command beside them: %s", describe(beside))
+			}
+			begin := time.Now()
+			if err := e.Cancel(); err != nil {
+				t.Errorf("cancel: %v", err)
+			}
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Errorf("the kill took %v", took)
 			}
 			if got := output(t, sb, "echo works; ps | grep -c '[t]ail'; true"); got != "works\n0\n" {
 				t.Errorf("afterwards: %q", got)
