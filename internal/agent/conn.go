@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -25,47 +24,6 @@ type Conn struct {
 
 	mu   sync.Mutex // guards idle
 	idle []*stream  // the last is used first: its memory is warm
-}
-
-// A stream carries one execution after the other: opening one takes messages of
-// its own.
-type stream struct {
-	*yamux.Stream
-	reader *wire.Reader
-}
-
-// maxIdleStreams is how many streams are kept for executions to come.
-const maxIdleStreams = 16
-
-// open returns a stream on which nothing is going on.
-func (c *Conn) open() (*stream, error) {
-	c.mu.Lock()
-	if n := len(c.idle); n > 0 {
-		s := c.idle[n-1]
-		c.idle = c.idle[:n-1]
-		c.mu.Unlock()
-		return s, nil
-	}
-	c.mu.Unlock()
-	s, err := c.session.OpenStream()
-	if err != nil {
-		return nil, err
-	}
-	return &stream{s, wire.NewReader(bufio.NewReader(s))}, nil
-}
-
-// put takes a stream on which nothing is going on.
-func (c *Conn) put(s *stream) {
-	s.Shrink()
-	c.mu.Lock()
-	keep := len(c.idle) < maxIdleStreams
-	if keep {
-		c.idle = append(c.idle, s)
-	}
-	c.mu.Unlock()
-	if !keep {
-		s.Close()
-	}
 }
 
 // Dial greets the agent at the other end of rwc, which is its stdin and stdout,
@@ -119,13 +77,13 @@ func (c *Conn) Start(ctx context.Context, spec *backend.Spec) (backend.Process, 
 	if err != nil {
 		return nil, &backend.StartError{Reason: backend.TooLong, Detail: err.Error()}
 	}
-	stream, err := c.open()
+	lease, err := c.lease()
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	p := newProcess(c, stream, spec)
-	if _, err := stream.Write(frame); err != nil {
-		stream.Close()
+	p := newProcess(lease, spec)
+	if _, err := lease.stream.Write(frame); err != nil {
+		lease.release(false)
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	if m.HasInput {

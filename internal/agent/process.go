@@ -16,9 +16,8 @@ import (
 
 // A process is a command in a container.
 type process struct {
-	conn   *Conn
-	stream *stream // until parted
-	sinks  [2]io.Writer
+	lease *lease
+	sinks [2]io.Writer
 
 	exited    chan struct{}
 	exitOnce  sync.Once    // closes exited
@@ -35,15 +34,12 @@ type process struct {
 	isOver  bool                      // over is closed
 	empty   bool                      // nothing of the command is left
 	lost    bool                      // nobody can tell any more
-	sending int                       // messages that are being sent
-	parted  bool                      // the stream is not the process's any more
 	kills   []chan []backend.Survivor // the answers that are due
 }
 
-func newProcess(conn *Conn, stream *stream, spec *backend.Spec) *process {
+func newProcess(l *lease, spec *backend.Spec) *process {
 	p := &process{
-		conn:    conn,
-		stream:  stream,
+		lease:   l,
 		sinks:   [2]io.Writer{spec.Stdout, spec.Stderr},
 		exited:  make(chan struct{}),
 		over:    make(chan struct{}),
@@ -61,15 +57,15 @@ const answerTime = 15 * time.Second
 // first, nothing is left of it.
 func (p *process) awaitStart(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
-		p.expire(answerTime)
-		p.send(&wire.Kill{})
+		p.lease.expire(answerTime)
+		p.lease.send(&wire.Kill{})
 	})
 	err := p.startAnswer()
 	_, clean := err.(*backend.StartError)
 	if !stop() {
 		clean = false
 		for m := wire.Message(nil); err == nil; {
-			if m, err = p.stream.reader.Next(); err == nil {
+			if m, err = p.lease.next(); err == nil {
 				err = ofKill(m)
 			}
 		}
@@ -79,36 +75,13 @@ func (p *process) awaitStart(ctx context.Context) error {
 	}
 	if err != nil {
 		p.endInput()
-		p.release(clean)
+		p.lease.release(clean)
 	}
 	return err
 }
 
-// expire ends the hearing after d.
-func (p *process) expire(d time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.parted {
-		p.stream.SetReadDeadline(time.Now().Add(d))
-	}
-}
-
-// release gives the stream up. It is clean when nothing more will come on it.
-func (p *process) release(clean bool) {
-	p.mu.Lock()
-	p.parted = true
-	clean = clean && p.sending == 0
-	p.mu.Unlock()
-	if clean {
-		p.stream.SetReadDeadline(time.Time{}) // expire may just have set one
-		p.conn.put(p.stream)
-	} else {
-		p.stream.Close()
-	}
-}
-
 func (p *process) startAnswer() error {
-	m, err := p.stream.reader.Next()
+	m, err := p.lease.next()
 	switch m := m.(type) {
 	case *wire.Started:
 		return nil
@@ -143,23 +116,6 @@ var errUntold = lost("it was not told how the command ended")
 // lost says why an outcome is unknown.
 func lost(why any) error { return fmt.Errorf("agent: connection lost: %v", why) }
 
-// send sends a message to the agent, which is not to be taken for one about the
-// next execution on the stream.
-func (p *process) send(m wire.Message) error {
-	p.mu.Lock()
-	if p.parted {
-		p.mu.Unlock()
-		return os.ErrProcessDone
-	}
-	p.sending++
-	p.mu.Unlock()
-	err := wire.Write(p.stream, m)
-	p.mu.Lock()
-	p.sending--
-	p.mu.Unlock()
-	return err
-}
-
 // listen hears the agent until nothing of the command is left and no answer is
 // due.
 func (p *process) listen() {
@@ -174,12 +130,12 @@ func (p *process) listen() {
 	p.kills = nil
 	p.endOutputLocked()
 	p.mu.Unlock()
-	p.release(err == nil)
+	p.lease.release(err == nil)
 }
 
 func (p *process) hear() error {
 	for {
-		m, err := p.stream.reader.Next()
+		m, err := p.lease.next()
 		switch m := m.(type) {
 		case *wire.Output:
 			p.deliver(m)
@@ -277,7 +233,7 @@ func (p *process) Discard() {
 		p.changed.Wait()
 	}
 	if !p.isOver {
-		go p.send(&wire.Discard{}) // a full window would block it
+		go p.lease.send(&wire.Discard{}) // a full window would block it
 	}
 }
 
@@ -290,7 +246,7 @@ func (p *process) Signal(s backend.Signal) error {
 	case <-p.exited:
 		return os.ErrProcessDone
 	default:
-		return p.send(&wire.Signal{Signal: s})
+		return p.lease.send(&wire.Signal{Signal: s})
 	}
 }
 
@@ -300,7 +256,7 @@ func (p *process) Resize(size backend.TerminalSize) error {
 	case <-p.exited:
 		return os.ErrProcessDone
 	default:
-		return p.send(&wire.Resize{TerminalSize: size})
+		return p.lease.send(&wire.Resize{TerminalSize: size})
 	}
 }
 
@@ -318,8 +274,8 @@ func (p *process) Kill() error {
 	}
 	p.kills = append(p.kills, answer)
 	p.mu.Unlock()
-	if p.send(&wire.Kill{}) != nil {
-		p.expire(0) // listen will notice
+	if p.lease.send(&wire.Kill{}) != nil {
+		p.lease.expire(0) // listen will notice
 	}
 	timer := time.NewTimer(answerTime)
 	defer timer.Stop()
@@ -327,7 +283,7 @@ func (p *process) Kill() error {
 	case survivors, ok := <-answer:
 		return p.killed(survivors, ok)
 	case <-timer.C:
-		p.expire(0)
+		p.lease.expire(0)
 		<-answer
 		return p.killed(nil, false)
 	}
