@@ -59,18 +59,20 @@ printf '%s' 'printf x >>comet && setsid sh ./comet.sh & exit 0' >comet.sh
 printf '%s' 'while printf x >>pair; do kill -CONT $1 2>/dev/null || sleep 0.01; done' >pair.sh
 printf '%s' 'printf x >>bomb; [ $1 -gt 5 ] || { sh ./bomb.sh $(($1+1)) & sh ./bomb.sh $(($1+1)) & }; sleep 60' >bomb.sh`),
 				sandbox.Completed, 0)
-			other := s.start(s.command(beat("other")))
+			other := s.start(sandbox.Command{Shell: `
+for n in 1 2 3 4; do while :; do printf x >>other$n; done & done
+wait`})
 			e := s.start(sandbox.Command{Shell: `
 i=0; while [ $i -lt 8 ]; do sh ./comet.sh & i=$((i+1)); done
 sh ./pair.sh $$ & sh ./pair.sh $! &
 sh ./bomb.sh 1 &
 sleep 90`})
-			s.beats("other", "comet", "pair")
+			s.beats("other1", "other2", "other3", "other4", "comet", "pair")
 			begin := time.Now()
 			s.ended(s.cancel(e), sandbox.Cancelled, none)
 			s.prompt("the kill", time.Since(begin), 0)
 			s.rests("comet", "pair", "bomb")
-			s.beats("other")
+			s.beats("other1", "other2", "other3", "other4")
 			s.ended(s.cancel(other), sandbox.Cancelled, none)
 		},
 	}, {

@@ -87,10 +87,8 @@ func (p *process) startAnswer() error {
 		return nil
 	case *wire.Refused:
 		return &m.StartError
-	case *wire.Killed:
+	case *wire.Killed, *wire.Lost:
 		return ofKill(m)
-	case *wire.Lost:
-		return lost(m.Why)
 	}
 	return lost(err)
 }
@@ -100,14 +98,16 @@ var errKilled = errors.New("killed")
 
 // ofKill returns what came of a kill, and nil when m does not tell.
 func ofKill(m wire.Message) error {
-	k, ok := m.(*wire.Killed)
-	switch {
-	case !ok:
-		return nil
-	case len(k.Survivors) > 0:
-		return &backend.SurvivorsError{Survivors: k.Survivors}
+	switch m := m.(type) {
+	case *wire.Killed:
+		if len(m.Survivors) > 0 {
+			return &backend.SurvivorsError{Survivors: m.Survivors}
+		}
+		return errKilled
+	case *wire.Lost:
+		return lost(m.Why)
 	}
-	return errKilled
+	return nil
 }
 
 // errUntold: something of the command has survived a kill until now.

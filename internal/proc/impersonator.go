@@ -108,7 +108,9 @@ func (u *User) stopped(f func()) {
 	}
 }
 
-// resume lets a process of the user go on that does not descend from the caller.
+// resume lets a process of the user go on that does not descend from the caller. It
+// need not have stopped yet: a processor that is busy elsewhere stops it later, unless
+// it is told first to go on.
 func (u *User) resume(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -120,9 +122,7 @@ func (u *User) resume(pid int) {
 			return
 		}
 	}
-	if st := statOf(pid); st.state == 'T' {
-		unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0)
-	}
+	unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0)
 }
 
 // Sweep ends every process of the user. It returns when it has seen that none is

@@ -6,4 +6,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// An Impersonator lives as long as its process.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/sandbox-go/sandbox/internal/proc.NewImpersonator.func1"))
+}
