@@ -327,43 +327,45 @@ func onSignal(f func(backend.Process, backend.Signal) error) func(backend.Proces
 	return func(p backend.Process) backend.Process { return &broken{Process: p, signal: f} }
 }
 
-// killingAll makes each kill one of all processes that were ever started.
-func killingAll() func(backend.Process) backend.Process {
+// reachingAll breaks each process so that it can reach all that were started up to
+// then.
+func reachingAll(f func(p backend.Process, all func() []backend.Process) *broken) func(backend.Process) backend.Process {
 	var mu sync.Mutex // guards all
 	var all []backend.Process
 	return func(p backend.Process) backend.Process {
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, p)
-		return &broken{Process: p, kill: func(backend.Process) error {
+		return f(p, func() []backend.Process {
 			mu.Lock()
-			victims := all
-			mu.Unlock()
-			for _, v := range victims {
-				v.Kill()
+			defer mu.Unlock()
+			return slices.Clone(all)
+		})
+	}
+}
+
+// killingAll makes each kill one of all processes that were ever started.
+func killingAll() func(backend.Process) backend.Process {
+	return reachingAll(func(p backend.Process, all func() []backend.Process) *broken {
+		return &broken{Process: p, kill: func(backend.Process) error {
+			for _, victim := range all() {
+				victim.Kill()
 			}
 			return nil
 		}}
-	}
+	})
 }
 
 // signallingAll makes each signal one to all processes that were ever started.
 func signallingAll() func(backend.Process) backend.Process {
-	var mu sync.Mutex // guards all
-	var all []backend.Process
-	return func(p backend.Process) backend.Process {
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, p)
+	return reachingAll(func(p backend.Process, all func() []backend.Process) *broken {
 		return &broken{Process: p, signal: func(_ backend.Process, s backend.Signal) error {
-			mu.Lock()
-			defer mu.Unlock()
-			for _, other := range all {
+			for _, other := range all() {
 				other.Signal(s)
 			}
 			return nil
 		}}
-	}
+	})
 }
 
 // edit makes the output something else.

@@ -15,6 +15,18 @@ const (
 	memoryBomb = `tail /dev/zero`
 )
 
+// cancelBomb ends a bomb, which must not take longer than any kill.
+func cancelBomb(t *testing.T, e sandbox.Exec) {
+	t.Helper()
+	begin := time.Now()
+	if err := e.Cancel(); err != nil {
+		t.Errorf("cancel: %v", err)
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("the kill took %v", took)
+	}
+}
+
 // A fork bomb fills the limit of processes. Commands cannot be started then, and
 // say so; the kill ends it within seconds; then they can.
 func TestForkBomb(t *testing.T) {
@@ -34,13 +46,7 @@ func TestForkBomb(t *testing.T) {
 			t.Errorf("a command beside it: %s", describe(rec))
 		}
 	}
-	begin := time.Now()
-	if err := e.Cancel(); err != nil {
-		t.Errorf("cancel: %v", err)
-	}
-	if took := time.Since(begin); took > 10*time.Second {
-		t.Errorf("the kill took %v", took)
-	}
+	cancelBomb(t, e)
 	if rec := e.Execution(); rec.Status != sandbox.Cancelled {
 		t.Errorf("the bomb: %s", describe(rec))
 	}
@@ -110,13 +116,7 @@ func TestBothBombs(t *testing.T) {
 			case beside.Err != nil && !errors.Is(beside.Err, backend.NoResources):
 				t.Errorf("a command beside them: %s", describe(beside))
 			}
-			begin := time.Now()
-			if err := e.Cancel(); err != nil {
-				t.Errorf("cancel: %v", err)
-			}
-			if took := time.Since(begin); took > 10*time.Second {
-				t.Errorf("the kill took %v", took)
-			}
+			cancelBomb(t, e)
 			if got := output(t, sb, "echo works; ps | grep -c '[t]ail'; true"); got != "works\n0\n" {
 				t.Errorf("afterwards: %q", got)
 			}

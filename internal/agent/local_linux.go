@@ -11,7 +11,6 @@ import (
 	"os"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/pool"
@@ -61,7 +60,7 @@ func NewLocal(dir string) (*Local, error) {
 		done: make(chan struct{}), waiting: make(map[int]chan<- reply),
 	}
 	l.reader = wire.NewReader(bufio.NewReader(l.rights))
-	if err := l.greet(); err != nil {
+	if err := pool.Greet(conn); err != nil {
 		conn.Close()
 		process.Wait()
 		return nil, fmt.Errorf("start the agent: %w", err)
@@ -69,15 +68,6 @@ func NewLocal(dir string) (*Local, error) {
 	l.pool = pool.New(l, minIdle, maxIdle)
 	go l.listen()
 	return l, nil
-}
-
-// greetTime is how long the agent may take to start.
-const greetTime = 20 * time.Second
-
-func (l *Local) greet() error {
-	l.conn.SetReadDeadline(time.Now().Add(greetTime))
-	defer l.conn.SetReadDeadline(time.Time{})
-	return wire.Greet(l.conn)
 }
 
 // Done is closed when the agent has ended. Everything it had started is then

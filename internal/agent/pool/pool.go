@@ -184,7 +184,7 @@ func (p *Pool) newSupervisor() (*supervisor, error) {
 	if closed {
 		err = ErrClosed
 	} else {
-		err = s.hello()
+		err = Greet(conn)
 	}
 	if err != nil {
 		p.drop(s)
@@ -201,7 +201,7 @@ func (p *Pool) getSent(ctx context.Context, frame []byte) (*supervisor, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.sendFrame(frame) == nil {
+		if _, err := s.conn.Write(frame); err == nil {
 			return s, nil
 		}
 		p.drop(s)

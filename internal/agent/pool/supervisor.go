@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"net"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,12 +19,7 @@ type supervisor struct {
 	rights   Rights
 	buffered *bufio.Reader // of what comes
 	reader   *wire.Reader  // of buffered, for one goroutine: whoever has the supervisor
-
-	mu sync.Mutex // makes each send one write
 }
-
-// helloTime is how long a supervisor may take to start.
-const helloTime = 20 * time.Second
 
 func newSupervisor(conn *net.UnixConn) *supervisor {
 	s := &supervisor{conn: conn}
@@ -35,10 +29,15 @@ func newSupervisor(conn *net.UnixConn) *supervisor {
 	return s
 }
 
-func (s *supervisor) hello() error {
-	s.conn.SetReadDeadline(time.Now().Add(helloTime))
-	defer s.conn.SetReadDeadline(time.Time{})
-	return wire.Greet(s.conn)
+// greetTime is how long a process of the agent may take to start.
+const greetTime = 20 * time.Second
+
+// Greet greets a process of the agent that has just been started, at the other end of
+// conn.
+func Greet(conn *net.UnixConn) error {
+	conn.SetReadDeadline(time.Now().Add(greetTime))
+	defer conn.SetReadDeadline(time.Time{})
+	return wire.Greet(conn)
 }
 
 // answer hears what comes of a start; once ctx has ended, not for long.
@@ -56,20 +55,7 @@ func (s *supervisor) answer(ctx context.Context) (wire.Message, error) {
 	return m, err
 }
 
-func (s *supervisor) send(m wire.Message) error {
-	frame, err := wire.Append(nil, m)
-	if err != nil {
-		return err
-	}
-	return s.sendFrame(frame)
-}
-
-func (s *supervisor) sendFrame(frame []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, err := s.conn.Write(frame)
-	return err
-}
+func (s *supervisor) send(m wire.Message) error { return wire.Write(s.conn, m) }
 
 // Rights reads from a unix socket and collects the descriptors that come with
 // the bytes. It is for one goroutine.

@@ -67,9 +67,9 @@ type Start struct {
 	Terminal *backend.TerminalSize
 }
 
-// Started says that the command runs, or has run and ended meanwhile. Between processes of one machine its
-// descriptors come with it: the write end of stdin unless it is empty, and the
-// read ends of stdout and stderr; or one of a terminal.
+// Started says that the command runs, or has run and ended meanwhile. Between
+// processes of one machine its descriptors come with it: the write end of stdin
+// unless it is empty, and the read ends of stdout and stderr; or one of a terminal.
 type Started struct{ PID int }
 
 // Refused says that the command could not be started.
