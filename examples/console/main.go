@@ -1,8 +1,8 @@
 // Command console serves one page on which the sandboxes API can be tried by hand:
 // make sandboxes, run commands, type at a terminal, edit files.
 //
-//	go run ./examples/console
-//	go run ./examples/console -backend docker -image alpine
+//	go run -C examples/console .
+//	go run -C examples/console . -backend docker -image alpine
 //
 // Open the URL that it prints. Behind its "#" is the key, made for this run: a browser
 // sends that part to nobody, and the page takes it out of the address bar. On Ctrl-C
