@@ -1,10 +1,12 @@
 package docker
 
 import (
+	"crypto/rand"
 	"fmt"
 	"math"
 	"path"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
@@ -14,13 +16,13 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent"
 )
 
-// namePrefix begins the name of a sandbox's container and volume; the sandbox's
-// id ends it.
+// namePrefix begins the name of a sandbox's container; the sandbox's id ends it.
 const namePrefix = "sandbox-"
 
 // A plan is everything that is decided about a container before it is made.
 type plan struct {
-	name    string // of the container and of its volume
+	name    string // of the container
+	volume  string
 	image   *image
 	agent   *program
 	network string
@@ -29,11 +31,14 @@ type plan struct {
 
 // plan decides what the container of cfg is made of.
 func (b *Backend) plan(cfg *backend.Config, img *image, program *program, now time.Time) (*plan, error) {
-	labels, err := containerLabels(&b.opts, cfg, now)
+	p := &plan{name: namePrefix + cfg.ID, image: img, agent: program, network: b.opts.Network}
+	// An engine takes a volume of the same name that is there already for the one
+	// that was asked for. Nobody's has this name.
+	p.volume = p.name + "-" + strings.ToLower(rand.Text())
+	labels, err := containerLabels(&b.opts, cfg, p.volume, now)
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{name: namePrefix + cfg.ID, image: img, agent: program, network: b.opts.Network}
 	if cfg.Network != "" {
 		p.network = cfg.Network
 	}
@@ -80,8 +85,8 @@ func (b *Backend) mounts(p *plan, cfg *backend.Config, labels map[string]string)
 	own := map[string]string{labelOwner: labels[labelOwner], labelID: labels[labelID]}
 	mounts := []mount.Mount{
 		p.agent.mount(true),
-		{Type: mount.TypeVolume, Source: p.name, Target: workspace, VolumeOptions: &mount.VolumeOptions{Labels: own}},
-		{Type: mount.TypeVolume, Source: p.name, Target: homeUser, VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: own}},
+		{Type: mount.TypeVolume, Source: p.volume, Target: workspace, VolumeOptions: &mount.VolumeOptions{Labels: own}},
+		{Type: mount.TypeVolume, Source: p.volume, Target: homeUser, VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: own}},
 	}
 	for _, given := range [][]backend.Mount{b.opts.Mounts, cfg.Mounts} {
 		for _, m := range given {

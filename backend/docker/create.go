@@ -68,10 +68,10 @@ func (b *Backend) create(ctx context.Context, cfg *backend.Config, img *image, p
 		return nil, err
 	}
 	i, err := b.launch(ctx, cfg, made)
-	if err == nil || errors.Is(err, NameTaken) {
-		return i, err
+	if err != nil {
+		return nil, errors.Join(err, b.discard(ctx, made))
 	}
-	return nil, errors.Join(err, b.discard(ctx, made.name))
+	return i, nil
 }
 
 // launch makes and starts a container and connects to its agent. A call to the
@@ -86,7 +86,7 @@ func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*in
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	i := b.newInstance(made.ID, p.name, baseEnv(p.image.env, cfg.User, b.opts.Env), cfg.User)
+	i := b.newInstance(made.ID, p.name, p.volume, baseEnv(p.image.env, cfg.User, b.opts.Env), cfg.User)
 	if err := b.add(i); err != nil {
 		return nil, err
 	}

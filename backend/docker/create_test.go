@@ -9,9 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/client"
-
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/docker"
 )
@@ -50,26 +47,6 @@ func TestCreateRefused(t *testing.T) {
 			nothingLeft(t, api, ownerOf(t))
 		})
 	}
-}
-
-// A container of somebody else's that has the name is left alone.
-func TestCreateNameTaken(t *testing.T) {
-	api, ctx := engine(t), testContext(t)
-	b := newBackend(t, docker.Options{})
-	other, err := api.ContainerCreate(ctx, client.ContainerCreateOptions{
-		Name: "sandbox-sbx_taken", Config: &container.Config{Image: testImage(t, api), Cmd: []string{"true"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer api.ContainerRemove(context.Background(), other.ID, client.ContainerRemoveOptions{Force: true})
-	if _, err := b.Create(ctx, &backend.Config{ID: "sbx_taken"}); !errors.Is(err, docker.NameTaken) {
-		t.Errorf("got %v, want %v", err, docker.NameTaken)
-	}
-	if _, err := api.ContainerInspect(ctx, other.ID, client.ContainerInspectOptions{}); err != nil {
-		t.Errorf("the other container: %v", err)
-	}
-	nothingLeft(t, api, ownerOf(t))
 }
 
 // A creation that is cancelled at any time leaves nothing behind.

@@ -70,7 +70,7 @@ type Backend struct {
 	mu        sync.Mutex // guards what follows
 	closed    bool
 	instances map[string]*instance // by container id
-	debris    map[string]bool      // names of containers and volumes that could not be removed
+	debris    map[string]*plan     // by volume: what failed creations have made and could not be removed
 }
 
 // New connects to the engine, and removes what an earlier process of the same
@@ -83,7 +83,7 @@ func New(ctx context.Context, opts *Options) (*Backend, error) {
 		installing: make(chan struct{}, 1),
 		instances:  make(map[string]*instance),
 		installed:  make(map[string]bool),
-		debris:     make(map[string]bool),
+		debris:     make(map[string]*plan),
 	}
 	api, err := dial(b.opts.Host)
 	if err != nil {

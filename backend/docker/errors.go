@@ -79,6 +79,13 @@ func engineError(host string, err error) error {
 // errNoAgent: the container was made, but the agent is not where it should be.
 var errNoAgent = errors.New("docker: the agent is missing in the container")
 
+// nameTaken reports whether err is that a container has the name already. Podman
+// before 5 has no status code for it.
+func nameTaken(err error) bool {
+	msg := strings.ToLower(err.Error())
+	return strings.Contains(msg, "name") && (errdefs.IsConflict(err) || strings.Contains(msg, "in use"))
+}
+
 // refusal names the problem when the engine refuses to make or start a container
 // for one that the user can mend. The API has no codes for them.
 func (b *Backend) refusal(p *plan, err error) error {
@@ -86,7 +93,7 @@ func (b *Backend) refusal(p *plan, err error) error {
 	switch {
 	case strings.Contains(msg, agentPath):
 		return fmt.Errorf("%w: %w", errNoAgent, err)
-	case errdefs.IsConflict(err) && strings.Contains(msg, "name"):
+	case nameTaken(err):
 		return &Error{NameTaken, p.name, "remove the container of that name", err}
 	case strings.Contains(msg, "invalid runtime name"), strings.Contains(msg, "unknown runtime"):
 		return &Error{NoRuntime, b.opts.Runtime, "install it and name it in the engine's daemon.json, or change Options.Runtime", err}

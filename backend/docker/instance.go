@@ -14,8 +14,9 @@ import (
 // An instance is one container with an agent in it.
 type instance struct {
 	b         *Backend
-	container string   // its id
-	name      string   // of the container and of its volume
+	container string // its id
+	name      string // of the container
+	volume    string
 	env       []string // what every command gets before its Spec's
 	user      string   // who commands run as by default
 
@@ -29,9 +30,9 @@ type instance struct {
 	cause error      // why, when it ended
 }
 
-func (b *Backend) newInstance(container, name string, env []string, user string) *instance {
+func (b *Backend) newInstance(container, name, volume string, env []string, user string) *instance {
 	return &instance{
-		b: b, container: container, name: name, env: env, user: cmp.Or(user, defaultUser),
+		b: b, container: container, name: name, volume: volume, env: env, user: cmp.Or(user, defaultUser),
 		gone: make(chan struct{}), linking: make(chan struct{}, 1),
 	}
 }
@@ -73,7 +74,7 @@ func (i *instance) Gone() <-chan struct{} { return i.gone }
 // Destroy removes the container with everything that runs in it, and its volume.
 func (i *instance) Destroy(ctx context.Context) error {
 	i.end(errDestroyed)
-	if err := i.b.remove(ctx, i.name); err != nil {
+	if err := i.b.remove(ctx, i.container, i.volume); err != nil {
 		return fmt.Errorf("docker: remove %s: %w", i.name, err)
 	}
 	i.b.forget(i)

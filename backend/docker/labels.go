@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -13,11 +14,13 @@ import (
 // The labels of what this package makes on an engine. A container and its
 // volume carry labelOwner and labelID; the agent's volume carries labelAgent.
 const (
+	labelPrefix   = "io.github.sandbox-go."
 	labelOwner    = "io.github.sandbox-go.owner"
 	labelID       = "io.github.sandbox-go.id"
 	labelCreated  = "io.github.sandbox-go.created"  // Unix seconds
 	labelDeadline = "io.github.sandbox-go.deadline" // Unix seconds; absent without end
 	labelConfig   = "io.github.sandbox-go.config"   // the backend.Config as JSON
+	labelVolume   = "io.github.sandbox-go.volume"   // the name of the sandbox's volume, which nothing else has
 	labelAgent    = "io.github.sandbox-go.agent"    // the SHA-256 of the program
 )
 
@@ -26,9 +29,9 @@ func ownedBy(owner string) client.Filters {
 	return client.Filters{}.Add("label", labelOwner+"="+owner)
 }
 
-// containerLabels returns the labels of the container of cfg: the user's first,
-// since they cannot replace ours.
-func containerLabels(opts *Options, cfg *backend.Config, now time.Time) (map[string]string, error) {
+// containerLabels returns the labels of the container of cfg. The user's cannot
+// replace ours, nor add to them: by ours it is decided what is removed.
+func containerLabels(opts *Options, cfg *backend.Config, volume string, now time.Time) (map[string]string, error) {
 	config, err := json.Marshal(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("docker: keep the sandbox's config: %w", err)
@@ -36,13 +39,16 @@ func containerLabels(opts *Options, cfg *backend.Config, now time.Time) (map[str
 	labels := make(map[string]string)
 	for _, given := range []map[string]string{opts.Labels, cfg.Labels} {
 		for k, v := range given {
-			labels[k] = v
+			if !strings.HasPrefix(k, labelPrefix) {
+				labels[k] = v
+			}
 		}
 	}
 	labels[labelOwner] = opts.Owner
 	labels[labelID] = cfg.ID
 	labels[labelCreated] = strconv.FormatInt(now.Unix(), 10)
 	labels[labelConfig] = string(config)
+	labels[labelVolume] = volume
 	if cfg.Lifetime > 0 {
 		labels[labelDeadline] = strconv.FormatInt(now.Add(cfg.Lifetime).Unix(), 10)
 	}

@@ -32,7 +32,7 @@ func (b *Backend) Open(ctx context.Context) ([]backend.Opened, error) {
 	var errs []error
 	patience := time.Now().Add(letGo)
 	for _, c := range found.Items {
-		if c.State != container.StateRunning || b.lookup(c.ID) != nil {
+		if !ours(c) || c.State != container.StateRunning || b.lookup(c.ID) != nil {
 			continue
 		}
 		o, err := b.open(ctx, c, patience)
@@ -56,9 +56,9 @@ func (b *Backend) open(ctx context.Context, c container.Summary, patience time.T
 	}
 	cfg := new(backend.Config)
 	if err := json.Unmarshal([]byte(c.Labels[labelConfig]), cfg); err != nil {
-		return nil, b.remove(ctx, namePrefix+c.Labels[labelID])
+		return nil, b.remove(ctx, c.ID, c.Labels[labelVolume])
 	}
-	i := b.newInstance(c.ID, namePrefix+cfg.ID, baseEnv(found.Config.Env, cfg.User, b.opts.Env), cfg.User)
+	i := b.newInstance(c.ID, namePrefix+c.Labels[labelID], c.Labels[labelVolume], baseEnv(found.Config.Env, cfg.User, b.opts.Env), cfg.User)
 	if err := b.add(i); err != nil {
 		return nil, err
 	}

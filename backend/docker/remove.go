@@ -16,21 +16,33 @@ const (
 	removeTries = 10                    // how often one that fails is tried
 )
 
-// remove removes the container and the volume of that name, and returns when
-// both are gone.
-func (b *Backend) remove(ctx context.Context, name string) error {
-	err := gone(ctx, func() error {
-		_, err := b.api.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+// remove removes a container, by its id, and a volume that is its own, and returns
+// when both are gone. An empty name is none.
+func (b *Backend) remove(ctx context.Context, container, volume string) error {
+	if err := b.removeContainer(ctx, container); err != nil {
 		return err
-	})
-	if err != nil {
-		return engineError(b.host, err)
 	}
-	err = gone(ctx, func() error {
+	return b.removeVolume(ctx, volume)
+}
+
+func (b *Backend) removeContainer(ctx context.Context, id string) error {
+	if id == "" {
+		return nil
+	}
+	return engineError(b.host, gone(ctx, func() error {
+		_, err := b.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		return err
+	}))
+}
+
+func (b *Backend) removeVolume(ctx context.Context, name string) error {
+	if name == "" {
+		return nil
+	}
+	return engineError(b.host, gone(ctx, func() error {
 		_, err := b.api.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
 		return err
-	})
-	return engineError(b.host, err)
+	}))
 }
 
 // gone calls remove until there is nothing left to remove. A conflict is the
@@ -57,31 +69,46 @@ func gone(ctx context.Context, remove func() error) error {
 
 // discard removes what a failed creation has made. What the engine cannot remove
 // now is kept in mind, and removed when it answers again.
-func (b *Backend) discard(ctx context.Context, name string) error {
+func (b *Backend) discard(ctx context.Context, p *plan) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 	defer cancel()
-	err := b.remove(ctx, name)
+	err := b.removeMade(ctx, p)
 	if err != nil {
 		b.mu.Lock()
-		b.debris[name] = true
+		b.debris[p.volume] = p
 		b.mu.Unlock()
 	}
 	return err
 }
 
+// removeMade removes what was made of p. A creation that was not answered leaves no
+// id, and the container that has the name may be anybody's: p's has the label of
+// p's volume.
+func (b *Backend) removeMade(ctx context.Context, p *plan) error {
+	found, err := b.api.ContainerInspect(ctx, p.name, client.ContainerInspectOptions{})
+	switch {
+	case errdefs.IsNotFound(err):
+	case err != nil:
+		return engineError(b.host, err)
+	case found.Container.Config != nil && found.Container.Config.Labels[labelVolume] == p.volume:
+		return b.remove(ctx, found.Container.ID, p.volume)
+	}
+	return b.removeVolume(ctx, p.volume)
+}
+
 // removeDebris removes what could not be removed before.
 func (b *Backend) removeDebris(ctx context.Context) error {
 	b.mu.Lock()
-	names := slices.Collect(maps.Keys(b.debris))
+	plans := slices.Collect(maps.Values(b.debris))
 	b.mu.Unlock()
 	var errs []error
-	for _, name := range names {
-		if err := b.remove(ctx, name); err != nil {
+	for _, p := range plans {
+		if err := b.removeMade(ctx, p); err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		b.mu.Lock()
-		delete(b.debris, name)
+		delete(b.debris, p.volume)
 		b.mu.Unlock()
 	}
 	return errors.Join(errs...)

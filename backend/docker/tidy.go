@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -27,14 +28,24 @@ func (b *Backend) tidy(ctx context.Context) error {
 	var group errgroup.Group
 	group.SetLimit(removeAtOnce)
 	for _, c := range found.Items {
-		name := namePrefix + c.Labels[labelID]
-		if !useless(c, now) {
-			kept[name] = true
+		if !ours(c) {
 			continue
 		}
-		group.Go(func() error { return b.remove(ctx, name) })
+		volume := c.Labels[labelVolume]
+		if !useless(c, now) {
+			kept[volume] = true
+			continue
+		}
+		group.Go(func() error { return b.remove(ctx, c.ID, volume) })
 	}
 	return errors.Join(group.Wait(), b.removeVolumes(ctx, kept), b.removeOldAgents(ctx))
+}
+
+// ours reports whether this package made a container that carries its labels. An
+// image that somebody made of a sandbox, as docker commit does, carries them too,
+// and so does what runs it.
+func ours(c container.Summary) bool {
+	return slices.Contains(c.Names, "/"+namePrefix+c.Labels[labelID])
 }
 
 // useless reports whether a container can serve nobody any more.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -23,6 +24,10 @@ const (
 	fillPoll  = 50 * time.Millisecond // how often a fill by another service is looked at
 	agentMode = 0o555
 )
+
+// removeLock is how a container that is a lock is removed: with the volumes that
+// the engine has made for its image.
+var removeLock = client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}
 
 // mount shows the agent's volume in a container. It also makes the volume when
 // the container is created and there is none.
@@ -73,8 +78,11 @@ func (b *Backend) install(ctx context.Context, p *program, image string) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()
-		b.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true})
+		b.api.ContainerRemove(ctx, id, removeLock)
 	}()
+	if err := b.checkVolume(ctx, p); err != nil {
+		return err
+	}
 	good, err := b.verify(ctx, p, id)
 	if err != nil || good {
 		return err
@@ -100,8 +108,9 @@ func (b *Backend) lockVolume(ctx context.Context, p *program, image string) (str
 	defer cancel()
 	for {
 		made, err := b.api.ContainerCreate(whole, client.ContainerCreateOptions{
-			Name:   p.volume,
-			Config: &container.Config{Image: image, Entrypoint: []string{agentPath}, Labels: map[string]string{labelAgent: p.hash}},
+			Name: p.volume,
+			// The image may name a user that it does not have.
+			Config: &container.Config{Image: image, User: "0:0", Entrypoint: []string{agentPath}, Labels: map[string]string{labelAgent: p.hash}},
 			HostConfig: &container.HostConfig{
 				NetworkMode: "none", Mounts: []mount.Mount{p.mount(false)},
 			},
@@ -109,7 +118,7 @@ func (b *Backend) lockVolume(ctx context.Context, p *program, image string) (str
 		if err == nil {
 			return made.ID, nil
 		}
-		if !errdefs.IsConflict(err) {
+		if !nameTaken(err) {
 			return "", engineError(b.host, err)
 		}
 		if err := b.removeStaleLock(ctx, p.volume); err != nil {
@@ -133,6 +142,9 @@ func (b *Backend) removeStaleLock(ctx context.Context, lock string) error {
 	if err != nil {
 		return engineError(b.host, err)
 	}
+	if config := held.Container.Config; config == nil || config.Labels[labelAgent] == "" {
+		return &Error{NameTaken, strings.TrimPrefix(held.Container.Name, "/"), "remove or rename the container of that name, which is not ours", nil}
+	}
 	info, err := b.api.Info(ctx, client.InfoOptions{})
 	if err != nil {
 		return engineError(b.host, err)
@@ -148,11 +160,24 @@ func (b *Backend) removeStaleLock(ctx context.Context, lock string) error {
 	if now.Sub(since) < staleFill {
 		return nil
 	}
-	_, err = b.api.ContainerRemove(ctx, held.Container.ID, client.ContainerRemoveOptions{Force: true})
+	_, err = b.api.ContainerRemove(ctx, held.Container.ID, removeLock)
 	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
 		return nil
 	}
 	return err
+}
+
+// checkVolume refuses a volume of somebody else's that has the name of p's: nothing
+// is written into it.
+func (b *Backend) checkVolume(ctx context.Context, p *program) error {
+	found, err := b.api.VolumeInspect(ctx, p.volume, client.VolumeInspectOptions{})
+	if err != nil {
+		return engineError(b.host, err)
+	}
+	if found.Volume.Labels[labelAgent] == "" {
+		return &Error{NameTaken, p.volume, "remove the volume of that name, which is not ours", nil}
+	}
+	return nil
 }
 
 // verify reports whether the volume, seen through the container id, holds p: the
