@@ -181,6 +181,13 @@
 // A path below a port's URL reaches the program as it was sent, which needs a server that
 // does not send the paths through a ServeMux: that redirects "//" and "..".
 //
+// Each request goes over a connection of its own, so a program that closes connections
+// without a word loses none. Bodies go both ways at once, as they come, and a program may
+// answer before it has read the request. That takes a server whose ResponseWriter has
+// EnableFullDuplex, as net/http's has, or one that is reached through Unwrap. Behind
+// middleware that hides it, an answer waits up to 10 s until the request has been sent,
+// and is a 502 if it has not: net/http would drop the rest of the request unseen.
+//
 // # Shutting down
 //
 // [http.Server.Shutdown] waits for streams, and [sandbox.Manager.Close] ends them:

@@ -1,17 +1,14 @@
 package httpapi
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/sandbox-go/sandbox"
 )
@@ -21,10 +18,6 @@ const (
 
 	// maxPorts bounds the URLs of one sandbox.
 	maxPorts = 256
-
-	// maxIdlePortConns bounds the connections to one port that wait for another
-	// request.
-	maxIdlePortConns = 16
 )
 
 // A portTable has the ports that have a URL. A URL is as good as a key to its port:
@@ -37,11 +30,10 @@ type portTable struct {
 
 // A port is a TCP port of a sandbox that has a URL.
 type port struct {
-	key       sandbox.Key
-	box       sandbox.Sandbox
-	number    int
-	token     string
-	transport *http.Transport
+	key    sandbox.Key
+	box    sandbox.Sandbox
+	number int
+	token  string
 }
 
 func newPortTable() *portTable {
@@ -68,13 +60,6 @@ func (t *portTable) open(key sandbox.Key, box sandbox.Sandbox, number int) (*por
 		}()
 	}
 	p := &port{key: key, box: box, number: number, token: strings.ToLower(rand.Text())}
-	p.transport = &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return box.Dial(ctx, number) },
-		// What the two sides have agreed on is passed on as it is.
-		DisableCompression: true,
-		MaxIdleConns:       maxIdlePortConns,
-		IdleConnTimeout:    time.Minute,
-	}
 	t.byToken[p.token], ports[number] = p, p
 	return p, nil
 }
@@ -88,9 +73,6 @@ func (t *portTable) close(box sandbox.Sandbox) {
 		delete(t.byToken, p.token)
 	}
 	t.mu.Unlock()
-	for _, p := range ports {
-		p.transport.CloseIdleConnections()
-	}
 }
 
 // find returns the port of a token, or nil.

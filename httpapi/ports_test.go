@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -24,16 +25,22 @@ import (
 // the URL's path.
 func (w *world) serving(t testing.TB, id string, h http.HandlerFunc) string {
 	t.Helper()
+	server := &http.Server{Handler: h}
+	return w.listening(t, id, func(l net.Listener) { server.Serve(l) })
+}
+
+// listening starts a command of owner a's sandbox that has serve listen on port 3000
+// until it is killed, and returns the URL's path.
+func (w *world) listening(t testing.TB, id string, serve func(net.Listener)) string {
+	t.Helper()
 	w.backend.Handle("serve", func(p *fake.Process) int {
 		l, err := p.Listen(3000)
 		if err != nil {
 			t.Error(err)
 			return 1
 		}
-		server := &http.Server{Handler: h}
-		go server.Serve(l)
+		go serve(l)
 		<-p.Done()
-		server.Close()
 		return 0
 	})
 	w.background(t, id, `{"command":"serve","background":true}`)

@@ -48,12 +48,15 @@ func (c *call) proxy(p *port, path string) error {
 	}()
 	c.liftAll()
 	defer c.limit()
-	t := &tunnel{call: c, port: p, path: path, unescaped: unescaped}
+	x := c.newExchange(func(ctx context.Context) (net.Conn, error) { return p.box.Dial(ctx, p.number) })
+	defer x.settle()
+	defer cancel()
+	t := &tunnel{exchange: x, port: p, path: path, unescaped: unescaped}
 	var failure error
 	proxy := &httputil.ReverseProxy{
 		Rewrite:        t.rewrite,
 		ModifyResponse: t.modify,
-		Transport:      p.transport,
+		Transport:      x,
 		FlushInterval:  -1,
 		ErrorLog:       slog.NewLogLogger(c.api.log.Handler(), slog.LevelDebug),
 		ErrorHandler:   func(_ http.ResponseWriter, _ *http.Request, err error) { failure = t.explain(err) },
@@ -77,7 +80,7 @@ func (c *call) intoDirectory() error {
 
 // A tunnel is one request on its way to a port and back.
 type tunnel struct {
-	*call
+	*exchange
 	port            *port
 	path, unescaped string
 }
@@ -130,6 +133,9 @@ func (t *tunnel) rewrite(r *httputil.ProxyRequest) {
 // modify makes the answer that the client sees.
 func (t *tunnel) modify(resp *http.Response) error {
 	h := resp.Header
+	if t.closing && t.r.ProtoMajor == 1 {
+		h.Set("Connection", "close")
+	}
 	if location := h.Get("Location"); location != "" {
 		h.Set("Location", t.relocate(location))
 	}
@@ -191,6 +197,8 @@ func (t *tunnel) explain(err error) error {
 		return &Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("nobody listens on port %d of the sandbox", t.port.number), err: err}
 	case errors.Is(err, errors.ErrUnsupported):
 		return errNoPorts
+	case errors.Is(err, errHalfDuplex):
+		return &Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("port %d of the sandbox answers before it has the whole request, which this server does not pass on", t.port.number), err: err}
 	}
 	return &Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("port %d of the sandbox has not answered", t.port.number), err: err}
 }
@@ -200,14 +208,6 @@ type portWriter struct {
 	*statusWriter
 	ctx      context.Context // of the request and of the sandbox
 	sessions *sessions
-}
-
-// WriteHeader keeps back what comes before the answer, whose headers nobody has
-// looked through.
-func (w portWriter) WriteHeader(status int) {
-	if status >= http.StatusOK {
-		w.statusWriter.WriteHeader(status)
-	}
 }
 
 // Hijack takes the connection over, until ctx ends.
