@@ -15,8 +15,9 @@ const module = "github.com/sandbox-go/sandbox"
 func arrows() map[string][]string {
 	driver := []string{"backend", "internal/agent/...", "internal/files", "internal/framing", "internal/proc"}
 	return map[string][]string{
-		".":                   {"backend", "internal/text"},
-		"httpapi":             {".", "backend", "internal/text"},
+		".":                   {"backend", "internal/jsonstream", "internal/text"},
+		"httpapi":             {".", "backend", "internal/jsonstream", "internal/text"},
+		"internal/jsonstream": {"internal/text"},
 		"backend/fake":        {"backend", "internal/files"},
 		"backend/local":       driver,
 		"backend/docker":      driver,

@@ -1,11 +1,12 @@
 package sandbox
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
+	"io"
 	"time"
 
-	"github.com/sandbox-go/sandbox/internal/text"
+	"github.com/sandbox-go/sandbox/internal/jsonstream"
 )
 
 // An Execution is the record of one command: what became of it and what it
@@ -88,6 +89,14 @@ const TimeoutExitCode = 124
 // MarshalJSON returns the Execution object of the sandboxes API, with a few
 // fields more. Output becomes text: what is not UTF-8 is U+FFFD.
 func (e *Execution) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	err := e.WriteJSON(&buf)
+	return buf.Bytes(), err
+}
+
+// WriteJSON writes what MarshalJSON returns to w, in pieces of at most 32 KiB,
+// straight from Stdout and Stderr: JSON may be six times as large as these.
+func (e *Execution) WriteJSON(w io.Writer) error {
 	doc := executionJSON{
 		Object:      "execution",
 		ID:          e.ID,
@@ -95,10 +104,10 @@ func (e *Execution) MarshalJSON() ([]byte, error) {
 		Status:      e.Status,
 		ExitCode:    e.ExitCode,
 		OOMKilled:   e.OOMKilled,
-		Stdout:      text.String(e.Stdout.Head),
-		Stderr:      text.String(e.Stderr.Head),
-		StdoutTail:  text.String(e.Stdout.Tail),
-		StderrTail:  text.String(e.Stderr.Tail),
+		Stdout:      e.Stdout.Head,
+		Stderr:      e.Stderr.Head,
+		StdoutTail:  e.Stdout.Tail,
+		StderrTail:  e.Stderr.Tail,
 		StdoutBytes: e.Stdout.Total,
 		StderrBytes: e.Stderr.Total,
 		Truncated:   e.Truncated(),
@@ -119,30 +128,30 @@ func (e *Execution) MarshalJSON() ([]byte, error) {
 		doc.FinishedAt = new(e.FinishedAt.UTC())
 		doc.DurationMS = new(e.Duration.Milliseconds())
 	}
-	return json.Marshal(doc)
+	return jsonstream.Write(w, doc)
 }
 
 // executionJSON is the Execution object. Up to finished_at it is as documented.
 type executionJSON struct {
-	Object     string     `json:"object"`
-	ID         string     `json:"id"`
-	SandboxID  string     `json:"sandbox_id"`
-	Status     Status     `json:"status"`
-	ExitCode   *int       `json:"exit_code"`
-	Stdout     string     `json:"stdout"`
-	Stderr     string     `json:"stderr"`
-	Truncated  bool       `json:"truncated"`
-	DurationMS *int64     `json:"duration_ms"`
-	StartedAt  time.Time  `json:"started_at"`
-	FinishedAt *time.Time `json:"finished_at"`
+	Object     string          `json:"object"`
+	ID         string          `json:"id"`
+	SandboxID  string          `json:"sandbox_id"`
+	Status     Status          `json:"status"`
+	ExitCode   *int            `json:"exit_code"`
+	Stdout     jsonstream.Text `json:"stdout"`
+	Stderr     jsonstream.Text `json:"stderr"`
+	Truncated  bool            `json:"truncated"`
+	DurationMS *int64          `json:"duration_ms"`
+	StartedAt  time.Time       `json:"started_at"`
+	FinishedAt *time.Time      `json:"finished_at"`
 
-	StdoutTail  string `json:"stdout_tail,omitempty"`
-	StderrTail  string `json:"stderr_tail,omitempty"`
-	StdoutBytes int64  `json:"stdout_bytes"`
-	StderrBytes int64  `json:"stderr_bytes"`
-	Signal      string `json:"signal,omitempty"`
-	OOMKilled   bool   `json:"oom_killed,omitempty"`
-	Error       string `json:"error,omitempty"`
-	Reason      Reason `json:"reason,omitempty"`
-	Usage       *Usage `json:"usage,omitempty"`
+	StdoutTail  jsonstream.Text `json:"stdout_tail,omitempty"`
+	StderrTail  jsonstream.Text `json:"stderr_tail,omitempty"`
+	StdoutBytes int64           `json:"stdout_bytes"`
+	StderrBytes int64           `json:"stderr_bytes"`
+	Signal      string          `json:"signal,omitempty"`
+	OOMKilled   bool            `json:"oom_killed,omitempty"`
+	Error       string          `json:"error,omitempty"`
+	Reason      Reason          `json:"reason,omitempty"`
+	Usage       *Usage          `json:"usage,omitempty"`
 }

@@ -121,7 +121,7 @@ func (o *output) keepLocked(s Source, p []byte) {
 		o.windowRuns.shrink(o.window.n, maxRuns)
 	}
 	if fits := min(len(p), st.maxHead-int(min(st.total, int64(st.maxHead)))); fits > 0 {
-		st.head = append(st.head, p[:fits]...)
+		st.head = append(st.roomFor(fits), p[:fits]...)
 		o.order.addCoarse(run{source: s, off: st.total, n: fits})
 	}
 	st.total += int64(len(p))
@@ -131,6 +131,21 @@ func (o *output) keepLocked(s Source, p []byte) {
 	if st.tail.limit > 0 {
 		st.tail.write(p)
 	}
+}
+
+// roomFor returns the head with room for n bytes more. A small one doubles. A large
+// one gets eightfold, since each step leaves the old one behind as garbage; what is
+// reserved and not needed goes back at the end.
+func (st *stored) roomFor(n int) []byte {
+	need := len(st.head) + n
+	if need <= cap(st.head) {
+		return st.head
+	}
+	size := 2 * cap(st.head)
+	if size > 256<<10 {
+		size = 8 * cap(st.head)
+	}
+	return append(make([]byte, 0, min(max(size, need), st.maxHead)), st.head...)
 }
 
 // tailStart returns the offset of the first stored byte after the head.

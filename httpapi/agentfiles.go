@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/sandbox-go/sandbox"
-	"github.com/sandbox-go/sandbox/internal/text"
+	"github.com/sandbox-go/sandbox/internal/jsonstream"
 )
 
 // agentFiles returns the files of the sandbox of the agent, which is made when there
@@ -53,9 +53,9 @@ func readForAgent(c *call) error {
 		return err
 	}
 	c.reply(http.StatusOK, struct {
-		BytesRead int    `json:"bytesRead"`
-		Content   string `json:"content"`
-	}{len(content), text.String(content)})
+		BytesRead int             `json:"bytesRead"`
+		Content   jsonstream.Text `json:"content"`
+	}{len(content), content})
 	return nil
 }
 

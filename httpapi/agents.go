@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/internal/jsonstream"
 	"github.com/sandbox-go/sandbox/internal/text"
 )
 
@@ -65,18 +66,30 @@ func agentError(e *Error) any {
 }
 
 type agentResult struct {
-	ExitCode     *int   `json:"exitCode"`
-	Handle       string `json:"handle"`
-	State        string `json:"state"`
-	Stderr       string `json:"stderr"`
-	StderrOffset int64  `json:"stderrOffset"`
-	Stdout       string `json:"stdout"`
-	StdoutOffset int64  `json:"stdoutOffset"`
+	ExitCode     *int            `json:"exitCode"`
+	Handle       string          `json:"handle"`
+	State        string          `json:"state"`
+	Stderr       jsonstream.Text `json:"stderr"`
+	StderrOffset int64           `json:"stderrOffset"`
+	Stdout       jsonstream.Text `json:"stdout"`
+	StdoutOffset int64           `json:"stdoutOffset"`
+
+	// Of more output than maxBuffer, the rest is not stored.
+	Truncated   bool  `json:"truncated"`
+	StdoutBytes int64 `json:"stdoutBytes"`
+	StderrBytes int64 `json:"stderrBytes"`
 }
 
 // describeForAgent returns what rec has stored from there on.
 func describeForAgent(rec *sandbox.Execution, from sandbox.Offsets) agentResult {
-	result := agentResult{ExitCode: rec.ExitCode, Handle: rec.ID, State: "exited"}
+	result := agentResult{
+		ExitCode:    rec.ExitCode,
+		Handle:      rec.ID,
+		State:       "exited",
+		Truncated:   rec.Truncated(),
+		StdoutBytes: rec.Stdout.Total,
+		StderrBytes: rec.Stderr.Total,
+	}
 	if rec.Status == sandbox.Running {
 		result.State = "running"
 	}
@@ -88,15 +101,15 @@ func describeForAgent(rec *sandbox.Execution, from sandbox.Offsets) agentResult 
 // readFrom returns the text of out from an offset on, and the offset of the first byte
 // that is not in it: one that is not stored, or of a character that is not complete
 // yet.
-func readFrom(rec *sandbox.Execution, out sandbox.Output, from int64) (string, int64) {
+func readFrom(rec *sandbox.Execution, out sandbox.Output, from int64) (jsonstream.Text, int64) {
 	if from >= int64(len(out.Head)) {
-		return "", from
+		return nil, from
 	}
 	stored := out.Head[from:]
 	if rec.Status == sandbox.Running {
 		stored = stored[:text.Whole(stored)]
 	}
-	return text.String(stored), from + int64(len(stored))
+	return stored, from + int64(len(stored))
 }
 
 // An agentRequest is the body of POST /agents/{agentId}/sandbox/exec.

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,14 +14,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/internal/jsonstream"
 )
 
 const (
 	// maxName bounds the name of a sandbox, which is kept as long as it lives.
 	maxName = 1024
 
-	// sendTime is how long a client may take to read the rest of an answer once
-	// the work is done.
+	// sendTime is how long a client may take for each piece of an answer, of
+	// pieceSize at most. It begins when the piece is being sent.
 	sendTime = 30 * time.Second
 
 	// removeTime bounds the removal of a sandbox that a client asks for.
@@ -80,10 +80,14 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.answer(w, r,
 // answer answers one request as serve does.
 func (a *api) answer(w http.ResponseWriter, r *http.Request, serve endpoint) {
 	start := time.Now()
-	c := &call{api: a, w: &statusWriter{ResponseWriter: w}, r: r, rc: http.NewResponseController(w)}
+	rc := http.NewResponseController(w)
+	c := &call{api: a, w: &statusWriter{ResponseWriter: w, rc: rc}, r: r, rc: rc}
 	err := serve(c)
 	if err != nil && c.w.status == 0 {
 		c.refuse(a.explain(err))
+	}
+	if c.w.status != http.StatusSwitchingProtocols {
+		c.limit() // the sending of what net/http still holds
 	}
 	c.log(start, err)
 	if c.abort {
@@ -145,9 +149,12 @@ func (c *call) decode(known map[string]field) error {
 }
 
 // lift takes the server's write deadline off the connection for work that may take
-// its time: it would cut the answer. A ResponseWriter without deadlines says ErrNotSupported,
-// which is as good.
-func (c *call) lift() { _ = c.rc.SetWriteDeadline(time.Time{}) }
+// its time: it would cut the answer. What is written before limit may take its time
+// too. A ResponseWriter without deadlines says ErrNotSupported, which is as good.
+func (c *call) lift() {
+	c.w.patient.Store(true)
+	_ = c.rc.SetWriteDeadline(time.Time{})
+}
 
 // liftAll lifts the server's read deadline too, for a body that may take its time.
 func (c *call) liftAll() {
@@ -173,15 +180,43 @@ func (c *call) readUntil(done <-chan struct{}) (stop func()) {
 	}
 }
 
-// limit bounds the sending of what is left of the answer.
-func (c *call) limit() { _ = c.rc.SetWriteDeadline(time.Now().Add(sendTime)) }
+// limit bounds the sending of each piece of the answer from now on, and of one that is
+// being sent.
+func (c *call) limit() {
+	c.w.patient.Store(false)
+	_ = c.rc.SetWriteDeadline(time.Now().Add(sendTime))
+}
 
-// reply answers with v. A client that does not take the answer has left: nobody is
-// there to be told.
+// reply answers with v, which is encoded as it is sent. A client that does not take
+// the answer has left: nobody but the log is there to be told.
 func (c *call) reply(status int, v any) {
+	c.begin(status)
+	c.sendJSON(v)
+	c.finish()
+}
+
+// begin begins an answer in JSON.
+func (c *call) begin(status int) {
+	c.limit()
 	c.w.Header().Set("Content-Type", "application/json")
 	c.w.WriteHeader(status)
-	_ = encoder(c.w).Encode(v)
+}
+
+// sendJSON sends v. When v cannot be encoded the connection is cut, since the status
+// has been sent.
+func (c *call) sendJSON(v any) {
+	if err := jsonstream.Write(c.w, v); err != nil && c.w.failed == nil {
+		c.w.failed, c.abort = err, true
+	}
+}
+
+// finish ends an answer in JSON. One that is not small is sent to its end here, to
+// know whether it could be.
+func (c *call) finish() {
+	_, _ = io.WriteString(c.w, "\n")
+	if c.w.sent > pieceSize {
+		_ = c.w.flush()
+	}
 }
 
 // refuse answers with e in the API's shape.
@@ -194,11 +229,4 @@ func (c *call) refuse(e *Error) {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 	}
 	c.reply(e.Status, c.api.shape(e))
-}
-
-// encoder returns an encoder that leaves <, > and & as they are.
-func encoder(w io.Writer) *json.Encoder {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc
 }

@@ -106,8 +106,8 @@ func ExampleHandlers_Sandboxes() {
 	// id: 0-0
 	//
 	// event: stdout
-	// id: 18-0
 	// data: {"data":"compiling\nlinking\n"}
+	// id: 18-0
 	//
 	// event: exit
 	// id: 18-0

@@ -150,19 +150,18 @@ func listExecutions(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("Content-Type", "application/json")
-	c.w.WriteHeader(http.StatusOK)
+	c.begin(http.StatusOK)
 	fmt.Fprint(c.w, `{"object":"list","data":[`)
-	enc := encoder(c.w)
 	for i, exec := range execs {
 		if i > 0 {
 			fmt.Fprint(c.w, ",")
 		}
-		if err := enc.Encode(exec.Execution()); err != nil {
-			return err
+		if c.sendJSON(exec.Execution()); c.w.failed != nil {
+			return nil
 		}
 	}
-	fmt.Fprintf(c.w, "],\"has_more\":%t}\n", more)
+	fmt.Fprintf(c.w, "],\"has_more\":%t}", more)
+	c.finish()
 	return nil
 }
 

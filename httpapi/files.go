@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/internal/jsonstream"
 	"github.com/sandbox-go/sandbox/internal/text"
 )
 
@@ -96,15 +97,15 @@ func getFile(c *call) error {
 	answer := struct {
 		Object   string `json:"object"`
 		Path     string `json:"path"`
-		Content  string `json:"content"`
+		Content  any    `json:"content"`
 		Encoding string `json:"encoding"`
 		Size     int    `json:"size_bytes"`
 		Lossy    bool   `json:"lossy,omitempty"`
 	}{Object: "file", Path: text.String([]byte(name)), Encoding: encoding, Size: len(content)}
 	if encoding == asBase64 {
-		answer.Content = base64.StdEncoding.EncodeToString(content)
+		answer.Content = content // as encoding/json has bytes
 	} else {
-		answer.Content, answer.Lossy = text.String(content), !utf8.Valid(content)
+		answer.Content, answer.Lossy = jsonstream.Text(content), !utf8.Valid(content)
 	}
 	c.reply(http.StatusOK, answer)
 	return nil
@@ -162,6 +163,7 @@ func (c *call) send(contentType string, r io.Reader) error {
 		}
 		return fileError(err)
 	}
+	c.limit()
 	c.w.WriteHeader(http.StatusOK)
 	if _, err = c.w.Write(first[:n]); err == nil {
 		_, err = io.Copy(c.w, r)

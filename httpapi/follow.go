@@ -73,7 +73,7 @@ func (c *call) streams() error {
 // is over or ctx ends.
 func (c *call) tell(ctx context.Context, exec sandbox.Exec, output sandbox.Stream, from sandbox.Offsets) error {
 	defer c.limitWhenOver(exec)()
-	f := &follower{events: newEventWriter(c.w, c.rc), output: output, pos: from}
+	f := &follower{events: newEventWriter(c.w), output: output, pos: from}
 	if c.r.Method == http.MethodHead {
 		return nil
 	}
@@ -118,7 +118,8 @@ func (c *call) limitWhenOver(exec sandbox.Exec) (stop func()) {
 type follower struct {
 	events *eventWriter
 	output sandbox.Stream
-	texts  [2]text.Decoder // by source
+	held   [2][]byte       // by source: the beginning of a character
+	joined []byte          // what was held, and a chunk
 	pos    sandbox.Offsets // of the first bytes that no event has told
 }
 
@@ -164,17 +165,23 @@ func (f *follower) copyFor(ctx context.Context, d time.Duration) (over bool, err
 
 // chunk sends the whole characters that there are with a chunk.
 func (f *follower) chunk(c sandbox.Chunk) error {
-	decoder := &f.texts[c.Source]
-	data := decoder.Decode(c.Data)
-	*f.at(c.Source) = c.Offset + int64(len(c.Data)-decoder.Held())
-	return f.send(c.Source, data)
+	p, held := c.Data, f.held[c.Source]
+	if len(held) > 0 {
+		f.joined = append(append(f.joined[:0], held...), p...)
+		p = f.joined
+	}
+	whole := text.Whole(p)
+	if err := f.send(c.Source, p[:whole]); err != nil {
+		return err
+	}
+	f.held[c.Source] = append(held[:0], p[whole:]...)
+	return nil
 }
 
 // gap tells that bytes are missing. What was held back before them will not be
 // completed.
 func (f *follower) gap(c sandbox.Chunk) error {
-	*f.at(c.Source) = c.Offset - c.Gap
-	if err := f.send(c.Source, f.texts[c.Source].Flush()); err != nil {
+	if err := f.release(c.Source); err != nil {
 		return err
 	}
 	*f.at(c.Source) = c.Offset
@@ -185,25 +192,34 @@ func (f *follower) gap(c sandbox.Chunk) error {
 	}{c.Source.String(), c.Gap, c.Offset})
 }
 
-// flush sends what the decoders hold back.
+// flush sends what is held back of both streams.
 func (f *follower) flush() error {
-	for _, s := range []sandbox.Source{sandbox.Stdout, sandbox.Stderr} {
-		decoder := &f.texts[s]
-		*f.at(s) += int64(decoder.Held())
-		if err := f.send(s, decoder.Flush()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(f.release(sandbox.Stdout), f.release(sandbox.Stderr))
 }
 
-func (f *follower) send(s sandbox.Source, data string) error {
-	if data == "" {
+// release sends what is held back.
+func (f *follower) release(s sandbox.Source) error {
+	held := f.held[s]
+	f.held[s] = nil
+	return f.send(s, held)
+}
+
+// send sends p, which follows what was told of that stream.
+func (f *follower) send(s sandbox.Source, p []byte) error {
+	if len(p) == 0 {
 		return nil
 	}
-	return f.event(s.String(), struct {
-		Data string `json:"data"`
-	}{data})
+	for len(p) > 0 {
+		n, err := f.events.output(s.String(), p, func(n int) string {
+			*f.at(s) += int64(n)
+			return formatOffsets(f.pos)
+		})
+		if err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return f.events.w.flush()
 }
 
 // event sends one event, whose id is where a reader that has seen it goes on.

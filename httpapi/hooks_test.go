@@ -263,10 +263,10 @@ func TestLog(t *testing.T) {
 		w.do(t, "GET", "/v1/sandboxes/x%2Fy", "")
 		w.do(t, "GET", "/v1/sandboxes/"+id+"/executions", "")
 		synctest.Wait()
-		want := `level=INFO msg=request api=rooms method=POST path=/api/rooms/r1/sandbox/exec status=200 duration=5m0s owner=a
-level=ERROR msg=request api=agents method=POST path=/agents/agent_1/sandbox/exec status=500 duration=0s owner=a err="internal error: the cause"
-level=INFO msg=request api=sandboxes method=GET path=/v1/sandboxes/x%2Fy status=404 duration=0s owner=a err="No sandbox with that id: sandbox: find x/y: not found"
-level=INFO msg=request api=sandboxes method=GET path=/v1/sandboxes/` + id + `/executions status=200 duration=0s owner=a
+		want := `level=INFO msg=request api=rooms method=POST path=/api/rooms/r1/sandbox/exec status=200 duration=5m0s owner=a bytes=224
+level=ERROR msg=request api=agents method=POST path=/agents/agent_1/sandbox/exec status=500 duration=0s owner=a bytes=45 err="internal error: the cause"
+level=INFO msg=request api=sandboxes method=GET path=/v1/sandboxes/x%2Fy status=404 duration=0s owner=a bytes=67 err="No sandbox with that id: sandbox: find x/y: not found"
+level=INFO msg=request api=sandboxes method=GET path=/v1/sandboxes/` + id + `/executions status=200 duration=0s owner=a bytes=45
 `
 		if diff := cmp.Diff(want, out.String()); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)

@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,10 +17,56 @@ func logger(l *slog.Logger) *slog.Logger {
 	return l
 }
 
-// A statusWriter remembers the status code that is answered.
+// pieceSize is how much of an answer is written at once. A client that takes so much
+// makes progress.
+const pieceSize = 32 << 10
+
+// A statusWriter remembers what is answered, and bounds how long each piece of it may
+// take.
 type statusWriter struct {
 	http.ResponseWriter
-	status int
+	rc      *http.ResponseController
+	patient atomic.Bool // pieces may take their time
+	status  int
+	sent    int64 // bytes of the body
+	failed  error // why not all of it was sent
+}
+
+// Write sends p, a piece at a time.
+func (w *statusWriter) Write(p []byte) (n int, err error) {
+	for {
+		part := p[n:min(len(p), n+pieceSize)]
+		bounded := !w.patient.Load()
+		if bounded {
+			_ = w.rc.SetWriteDeadline(time.Now().Add(sendTime))
+		}
+		m, err := w.ResponseWriter.Write(part)
+		if bounded {
+			// What comes next may take long to come.
+			_ = w.rc.SetWriteDeadline(time.Time{})
+		}
+		n += m
+		w.sent += int64(m)
+		if err != nil && w.failed == nil {
+			w.failed = err
+		}
+		if err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}
+
+// flush sends what was written on its way.
+func (w *statusWriter) flush() error {
+	bounded := !w.patient.Load()
+	if bounded {
+		_ = w.rc.SetWriteDeadline(time.Now().Add(sendTime))
+	}
+	err := w.rc.Flush()
+	if err != nil && !errors.Is(err, http.ErrNotSupported) && w.failed == nil {
+		w.failed = err
+	}
+	return err
 }
 
 // WriteHeader remembers the first final status.
@@ -33,7 +81,7 @@ func (w *statusWriter) WriteHeader(status int) {
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // log writes the one line of a call that began at start. Err is what went wrong,
-// with its cause, or nil.
+// with its cause, or nil. Cut says that the client has not got all of the answer.
 func (c *call) log(start time.Time, err error) {
 	level := slog.LevelInfo
 	if c.w.status >= 500 {
@@ -52,6 +100,13 @@ func (c *call) log(start time.Time, err error) {
 	}
 	if c.execution != "" {
 		attrs = append(attrs, slog.String("execution", c.execution))
+	}
+	attrs = append(attrs, slog.Int64("bytes", c.w.sent))
+	if c.abort || c.w.failed != nil {
+		attrs = append(attrs, slog.Bool("cut", true))
+	}
+	if err == nil {
+		err = c.w.failed
 	}
 	if err != nil {
 		attrs = append(attrs, slog.String("err", cause(err)))

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sandbox-go/sandbox"
-	"github.com/sandbox-go/sandbox/internal/text"
+	"github.com/sandbox-go/sandbox/internal/jsonstream"
 )
 
 // roomTimeout is how long a command of a room may take: the document has no
@@ -64,13 +64,18 @@ type roomAnswer struct {
 }
 
 type roomResult struct {
-	Stdout    string    `json:"stdout"`
-	Stderr    string    `json:"stderr"`
-	Success   bool      `json:"success"`
-	ExitCode  int       `json:"exitCode"`
-	Command   string    `json:"command"`
-	Duration  int64     `json:"duration"` // milliseconds
-	Timestamp time.Time `json:"timestamp"`
+	Stdout    jsonstream.Text `json:"stdout"`
+	Stderr    jsonstream.Text `json:"stderr"`
+	Success   bool            `json:"success"`
+	ExitCode  int             `json:"exitCode"`
+	Command   string          `json:"command"`
+	Duration  int64           `json:"duration"` // milliseconds
+	Timestamp time.Time       `json:"timestamp"`
+
+	// Of more output than is stored, Stdout and Stderr have the beginning.
+	Truncated   bool  `json:"truncated"`
+	StdoutBytes int64 `json:"stdoutBytes"`
+	StderrBytes int64 `json:"stderrBytes"`
 }
 
 // execInRoom is POST /api/rooms/{roomID}/sandbox/exec.
@@ -98,13 +103,16 @@ func execInRoom(c *call) error {
 	}
 	c.reply(http.StatusOK, roomAnswer{
 		Result: roomResult{
-			Stdout:    text.String(rec.Stdout.Head),
-			Stderr:    text.String(rec.Stderr.Head),
-			Success:   *rec.ExitCode == 0,
-			ExitCode:  *rec.ExitCode,
-			Command:   cmd.Shell,
-			Duration:  rec.Duration.Milliseconds(),
-			Timestamp: rec.StartedAt.UTC(),
+			Stdout:      rec.Stdout.Head,
+			Stderr:      rec.Stderr.Head,
+			Success:     *rec.ExitCode == 0,
+			ExitCode:    *rec.ExitCode,
+			Command:     cmd.Shell,
+			Duration:    rec.Duration.Milliseconds(),
+			Timestamp:   rec.StartedAt.UTC(),
+			Truncated:   rec.Truncated(),
+			StdoutBytes: rec.Stdout.Total,
+			StderrBytes: rec.Stderr.Total,
 		},
 		SandboxName: sandboxName(key),
 	})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -348,18 +347,10 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// send makes a request on a connection of its own and reads no answer.
+// send posts a request on a connection of its own and reads no answer.
 func (w *world) send(t testing.TB, path, body string) net.Conn {
 	t.Helper()
-	conn, err := w.dial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: server\r\nAuthorization: Bearer key-a\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conn
+	return w.request(t, "POST", path, body)
 }
 
 // readToEnd reads an answer and returns how it ended.

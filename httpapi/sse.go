@@ -1,27 +1,29 @@
 package httpapi
 
 import (
-	"bytes"
+	"io"
 	"net/http"
+
+	"github.com/sandbox-go/sandbox/internal/jsonstream"
+	"github.com/sandbox-go/sandbox/internal/text"
 )
 
 // An eventWriter writes Server-Sent Events (the WHATWG HTML standard, section
 // 9.2), each with one JSON document, and sends each on its way at once. It is for
 // one goroutine.
 type eventWriter struct {
-	w   http.ResponseWriter
-	rc  *http.ResponseController
-	buf bytes.Buffer
+	w   *statusWriter
+	buf []byte
 }
 
 // newEventWriter begins the response.
-func newEventWriter(w http.ResponseWriter, rc *http.ResponseController) *eventWriter {
+func newEventWriter(w *statusWriter) *eventWriter {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache, no-transform")
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	return &eventWriter{w: w, rc: rc}
+	return &eventWriter{w: w}
 }
 
 // flushes reports whether an http.ResponseController can flush w.
@@ -38,27 +40,43 @@ func flushes(w http.ResponseWriter) bool {
 	}
 }
 
-// event sends one event. JSON has no raw newline, so one data line holds it.
+// maxLine bounds the lines of output events: readers have limits too, 64 KiB some of
+// them.
+const maxLine = 32 << 10
+
+// event sends one event, whose size its document fixes. JSON has no raw newline, so
+// one data line holds it. The id comes last: who takes a line that was cut off for
+// the whole must not take up the stream behind what is missing.
 func (e *eventWriter) event(name, id string, data any) error {
-	e.buf.Reset()
-	e.buf.WriteString("event: " + name + "\nid: " + id + "\ndata: ")
-	if err := encoder(&e.buf).Encode(data); err != nil {
+	if _, err := io.WriteString(e.w, "event: "+name+"\ndata: "); err != nil {
 		return err
 	}
-	e.buf.WriteByte('\n')
-	return e.send()
+	if err := jsonstream.Write(e.w, data); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(e.w, "\nid: "+id+"\n\n"); err != nil {
+		return err
+	}
+	return e.w.flush()
+}
+
+// output sends the text of p, or of as much of it as one line holds, and returns how
+// many bytes those are. The id is of what follows them.
+func (e *eventWriter) output(name string, p []byte, id func(n int) string) (int, error) {
+	e.buf = append(e.buf[:0], "event: "+name+"\n"...)
+	line := len(e.buf)
+	e.buf = append(e.buf, `data: {"data":"`...)
+	const end = `"}`
+	buf, n := text.AppendJSON(e.buf, p, maxLine-(len(e.buf)-line)-len(end))
+	e.buf = append(buf, end+"\nid: "+id(n)+"\n\n"...)
+	_, err := e.w.Write(e.buf)
+	return n, err
 }
 
 // ping sends a comment, which readers ignore.
 func (e *eventWriter) ping() error {
-	e.buf.Reset()
-	e.buf.WriteString(": ping\n\n")
-	return e.send()
-}
-
-func (e *eventWriter) send() error {
-	if _, err := e.w.Write(e.buf.Bytes()); err != nil {
+	if _, err := io.WriteString(e.w, ": ping\n\n"); err != nil {
 		return err
 	}
-	return e.rc.Flush()
+	return e.w.flush()
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/internal/jsonstream"
 )
 
 const (
@@ -134,7 +134,7 @@ func (t *terminal) serve(ctx context.Context) error {
 		shown, _ := t.api.shape(t.api.explain(failure)).(sandboxErrorBody)
 		err = errors.Join(failure, t.tell(writes, "error", map[string]any{"error": shown.Error}))
 	} else {
-		err = t.tell(writes, "exit", map[string]any{"execution": rec})
+		err = t.exit(writes, rec)
 	}
 	return errors.Join(err, t.conn.Close(websocket.StatusNormalClosure, "the command has ended"))
 }
@@ -242,9 +242,22 @@ func closeReason(err error) string {
 // tell sends a text message of that type.
 func (t *terminal) tell(ctx context.Context, kind string, message map[string]any) error {
 	message["type"] = kind
-	var buf bytes.Buffer
-	if err := encoder(&buf).Encode(message); err != nil {
+	return t.message(ctx, message)
+}
+
+// exit sends the last message, with the record.
+func (t *terminal) exit(ctx context.Context, rec *sandbox.Execution) error {
+	return t.message(ctx, struct {
+		Type      string             `json:"type"`
+		Execution *sandbox.Execution `json:"execution"`
+	}{"exit", rec})
+}
+
+// message sends a text message, as it is encoded.
+func (t *terminal) message(ctx context.Context, v any) error {
+	w, err := t.conn.Writer(ctx, websocket.MessageText)
+	if err != nil {
 		return err
 	}
-	return t.conn.Write(ctx, websocket.MessageText, bytes.TrimSpace(buf.Bytes()))
+	return errors.Join(jsonstream.Write(w, v), w.Close())
 }

@@ -92,13 +92,13 @@ func wire() []wireTest {
 	archive := tarOf(map[string]string{"a/b": "content"})
 	large := `{"x":"` + strings.Repeat("x", 9<<20) + `"}`
 	roomWant := func(stdout, stderr string, code string, success string) string {
-		return `{"result":{"stdout":"` + stdout + `","stderr":"` + stderr + `","success":` + success + `,"exitCode":` + code + `,"command":"*","duration":"*","timestamp":"*"},"sandboxName":"sandbox-r1"}`
+		return `{"result":{"stdout":"` + stdout + `","stderr":"` + stderr + `","success":` + success + `,"exitCode":` + code + `,"command":"*","duration":"*","timestamp":"*","truncated":false,"stdoutBytes":"*","stderrBytes":"*"},"sandboxName":"sandbox-r1"}`
 	}
 	execution := func(status, code, stdout, stderr string) string {
 		return `{"object":"execution","id":"*","sandbox_id":"{id}","status":"` + status + `","exit_code":` + code + `,"stdout":"` + stdout + `","stderr":"` + stderr + `","truncated":false,"duration_ms":"*","started_at":"*","finished_at":"*","*":0}`
 	}
 	agentWant := func(code, stdout, stderr, outOffset, errOffset string) string {
-		return `{"exitCode":` + code + `,"handle":"*","state":"exited","stdout":"` + stdout + `","stderr":"` + stderr + `","stdoutOffset":` + outOffset + `,"stderrOffset":` + errOffset + `}`
+		return `{"exitCode":` + code + `,"handle":"*","state":"exited","stdout":"` + stdout + `","stderr":"` + stderr + `","stdoutOffset":` + outOffset + `,"stderrOffset":` + errOffset + `,"truncated":false,"stdoutBytes":"*","stderrBytes":"*"}`
 	}
 	roomError := func(msg string) string { return `{"error":"` + msg + `"}` }
 	roomInvalid := func(details string) string { return `{"error":"invalid request","details":` + details + `}` }
@@ -448,8 +448,8 @@ func wire() []wireTest {
 		{name: "agent-nulls", method: "POST", path: agent, body: `{"command":"true","timeout":null,"workdir":null}`, code: 200, want: agentWant("0", "", "", "0", "0")},
 		{name: "agent-timeout", method: "POST", path: agent, body: `{"command":"sleep 9000","timeout":0.25}`, code: 200, want: agentWant("124", "a\\n", "", "2", "0")},
 		{name: "agent-tiny-timeout", method: "POST", path: agent, body: `{"command":"sleep 9000","timeout":1e-300}`, code: 200, want: agentWant("124", "*", "", `"*"`, "0")},
-		{name: "agent-max-buffer", method: "POST", path: agent, body: `{"command":"exit 3","maxBuffer":2}`, code: 200, want: agentWant("3", "ou", "er", "2", "2")},
-		{name: "agent-max-buffer-within-a-character", method: "POST", path: agent, body: `{"command":"print 3 MiB","maxBuffer":7}`, code: 200, want: agentWant("0", "€€", "", "6", "0")},
+		{name: "agent-max-buffer", method: "POST", path: agent, body: `{"command":"exit 3","maxBuffer":2}`, code: 200, want: `{"exitCode":3,"stdout":"ou","stderr":"er","stdoutOffset":2,"stderrOffset":2,"truncated":true,"stdoutBytes":4,"stderrBytes":4,"*":0}`},
+		{name: "agent-max-buffer-within-a-character", method: "POST", path: agent, body: `{"command":"print 3 MiB","maxBuffer":7}`, code: 200, want: `{"exitCode":0,"stdout":"€€","stdoutOffset":6,"stderrOffset":0,"truncated":true,"stdoutBytes":3145728,"stderrBytes":0,"*":0}`},
 		{name: "agent-max-buffer-largest", method: "POST", path: agent, body: `{"command":"true","maxBuffer":16777216}`, code: 200},
 		{name: "agent-max-buffer-too-large", method: "POST", path: agent, body: `{"command":"true","maxBuffer":16777217}`, code: 400, want: agentError("maxBuffer: must be an integer from 0 to 16777216", "INVALID_REQUEST")},
 		{name: "agent-max-buffer-negative", method: "POST", path: agent, body: `{"command":"true","maxBuffer":-1}`, code: 400},
@@ -473,7 +473,7 @@ func wire() []wireTest {
 		{name: "agent-engine-stopped", set: noEngine, method: "POST", path: agent, body: `{"command":"true"}`, code: 503, wantHeader: maybeRetry, want: agentError("*", "UNAVAILABLE")},
 		{name: "agent-lost", method: "POST", path: agent, body: `{"command":"lose it"}`, code: 503, wantHeader: noRetry, want: agentError("*", "UNAVAILABLE"), starts: []string{"lose it"}},
 		{name: "agent-no-shell", method: "POST", path: agent, body: `{"command":"no-shell"}`, code: 500, wantHeader: maybeRetry, want: agentError("sh: not found", "INTERNAL"), starts: []string{"no-shell"}},
-		{name: "agent-yield", method: "POST", path: agent, body: `{"command":"sleep 9000","yield":0.5}`, code: 200, want: `{"exitCode":null,"handle":"*","state":"running","stdout":"a\n","stderr":"","stdoutOffset":2,"stderrOffset":0}`},
+		{name: "agent-yield", method: "POST", path: agent, body: `{"command":"sleep 9000","yield":0.5}`, code: 200, want: `{"exitCode":null,"handle":"*","state":"running","stdout":"a\n","stderr":"","stdoutOffset":2,"stderrOffset":0,"truncated":false,"stdoutBytes":2,"stderrBytes":0}`},
 		{name: "agent-yield-null", method: "POST", path: agent, body: `{"command":"echo hi","yield":null}`, code: 200, want: agentWant("0", "hi\\n", "", "3", "0")},
 		{name: "agent-yield-negative", method: "POST", path: agent, body: `{"command":"true","yield":-1}`, code: 400, want: agentError("yield: must be at least 0 and at most 3600 seconds", "INVALID_REQUEST")},
 		{name: "agent-yield-lost", method: "POST", path: agent, body: `{"command":"lose it","yield":5}`, code: 503, wantHeader: noRetry, starts: []string{"lose it"}},
