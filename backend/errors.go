@@ -18,6 +18,7 @@ const (
 	BadUser             Reason = "bad user"              // the user does not exist, or may not be used
 	TooLong             Reason = "too long"              // arguments and environment exceed what the kernel takes
 	NoResources         Reason = "no resources"          // no process, memory or descriptor is left
+	CannotStart         Reason = "cannot start commands" // the sandbox cannot start any; Detail says what to change
 )
 
 // Error returns the reason in words.

@@ -106,6 +106,7 @@ func statusesOf(err error) statuses {
 		{backend.NotExecutable, statuses{500, asRecord, 500}},
 		{backend.InterpreterNotFound, statuses{500, asRecord, 500}},
 		{backend.NoResources, statuses{500, asRecord, 500}},
+		{backend.CannotStart, statuses{500, asRecord, 500}},
 		{sandbox.ErrNotFound, statuses{404, 404, 404}},
 		{sandbox.ErrLimit, statuses{503, 429, 429}},
 		{sandbox.ErrClosed, statuses{500, 409, 503}},

@@ -35,7 +35,7 @@ func launch(dir string) (*net.UnixConn, *os.Process, error) {
 		return nil, nil, err
 	}
 	defer null.Close()
-	files := []*os.File{null, null, null, nil}
+	files := []*os.File{null, null, theirs, nil}
 	files[serve.Socket] = theirs
 	process, err := start(dir, &os.ProcAttr{
 		Dir:   "/",

@@ -4,6 +4,7 @@ package proc
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -28,10 +29,10 @@ func (c *Command) explain(path string, err error) error {
 }
 
 func (c *Command) reason(path string, errno syscall.Errno) backend.Reason {
-	switch errno {
-	case syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE:
+	switch {
+	case scarce(errno):
 		return backend.NoResources
-	case syscall.E2BIG:
+	case errno == syscall.E2BIG:
 		return backend.TooLong
 	}
 	if !enterable(c.Dir) {
@@ -50,6 +51,24 @@ func (c *Command) reason(path string, errno syscall.Errno) backend.Reason {
 	}
 	return backend.NotExecutable
 }
+
+// Lacking says that what a command needs cannot be had, because of err.
+func Lacking(err error) *backend.StartError {
+	e := &backend.StartError{Reason: backend.CannotStart, Detail: err.Error()}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		e.Errno = int(errno)
+		if scarce(errno) {
+			e.Reason = backend.NoResources
+		}
+	}
+	return e
+}
+
+// Scarce are the errors of something that has run out.
+var Scarce = [...]syscall.Errno{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ENOSPC}
+
+func scarce(errno syscall.Errno) bool { return slices.Contains(Scarce[:], errno) }
 
 // enterable reports whether dir can be a working directory.
 func enterable(dir string) bool {

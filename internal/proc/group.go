@@ -5,7 +5,6 @@ package proc
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -43,9 +42,14 @@ func StartGroup(c *Command, spec *backend.Spec) (*Group, error) {
 	defer closeAll(pipes.theirs[:])
 	if err != nil {
 		closeAll(pipes.ours)
-		return nil, &backend.StartError{Reason: backend.NoResources, Detail: err.Error()}
+		return nil, Lacking(err)
 	}
-	pid, err := c.Start(onlyFiles(pipes.theirs))
+	files, err := onlyFiles(pipes.theirs)
+	if err != nil {
+		closeAll(pipes.ours)
+		return nil, Lacking(err)
+	}
+	pid, err := c.Start(files)
 	if err != nil {
 		closeAll(pipes.ours)
 		return nil, err
@@ -96,23 +100,21 @@ func (p *filePipes) openTerminal(cred *syscall.Credential, size backend.Terminal
 // onlyFiles returns the descriptors of a command that is to have files and no
 // others. Those that the calling process was itself started with would go to every
 // command; a number that is none is closed in the command.
-func onlyFiles(files [3]*os.File) []uintptr {
+func onlyFiles(files [3]*os.File) ([]uintptr, error) {
 	var fds []uintptr
 	for _, f := range files {
 		fds = append(fds, f.Fd()) // puts it into blocking mode
 	}
-	names, _ := os.ReadDir("/dev/fd")
-	for _, name := range names {
-		fd, err := strconv.Atoi(name.Name())
-		if err != nil {
-			continue
-		}
-		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-		for err == nil && flags&unix.FD_CLOEXEC == 0 && len(fds) <= fd {
+	others, err := inheritable()
+	if err != nil {
+		return nil, err
+	}
+	for _, fd := range others {
+		for len(fds) <= fd {
 			fds = append(fds, ^uintptr(0))
 		}
 	}
-	return fds
+	return fds, nil
 }
 
 func closeAll(files []*os.File) {

@@ -103,7 +103,7 @@ func (u *User) stopped(f func()) {
 	f()
 	for _, pid := range processesOf(u.uid) {
 		if st := statOf(pid); before[pid] != st.start {
-			u.resume(pid)
+			u.resume(pid, st.start)
 		}
 	}
 }
@@ -111,18 +111,21 @@ func (u *User) stopped(f func()) {
 // resume lets a process of the user go on that does not descend from the caller. It
 // need not have stopped yet: a processor that is busy elsewhere stops it later, unless
 // it is told first to go on.
-func (u *User) resume(pid int) {
+func (u *User) resume(pid int, start string) {
 	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return
+	if err == nil {
+		defer unix.Close(fd)
 	}
-	defer unix.Close(fd)
 	for p := pid; p > 1; p = parentOf(p) {
 		if p == os.Getpid() {
 			return
 		}
 	}
-	unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0)
+	if err == nil {
+		unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0)
+	} else if statOf(pid).start == start {
+		unix.Kill(pid, unix.SIGCONT) // a kernel before 5.3, or no descriptor is left
+	}
 }
 
 // Sweep ends every process of the user. It returns when it has seen that none is

@@ -35,8 +35,7 @@ func NewPipes(cred *syscall.Credential, input bool, size *backend.TerminalSize) 
 	}
 	if err != nil {
 		p.Close()
-		errno, _ := err.(syscall.Errno)
-		return nil, &backend.StartError{Reason: backend.NoResources, Errno: int(errno), Detail: err.Error()}
+		return nil, Lacking(err)
 	}
 	return p, nil
 }

@@ -4,6 +4,7 @@ package proc
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -118,4 +119,18 @@ func processesOf(uid int) []int {
 		}
 	}
 	return pids
+}
+
+// CheckProcfs says what is wrong with /proc for the caller, who finds processes in
+// it: it must be there, and have the numbers that the caller's pid namespace has.
+func CheckProcfs() error {
+	const change = "mount a proc of the process's own pid namespace there"
+	self, err := os.Readlink("/proc/self")
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %s", err, change)
+	case self != strconv.Itoa(os.Getpid()):
+		return fmt.Errorf("/proc shows another pid namespace, where process %d is %s: %s", os.Getpid(), self, change)
+	}
+	return nil
 }

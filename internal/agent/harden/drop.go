@@ -14,7 +14,7 @@ func Drop(capability uintptr) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData // 32 capabilities each
 	if err := unix.Capget(&header, &sets[0]); err != nil {
-		return err
+		return failed("capget", err, permit)
 	}
 	set, bit := &sets[capability/32], uint32(1)<<(capability%32)
 	if set.Permitted&bit == 0 {
@@ -24,11 +24,11 @@ func Drop(capability uintptr) error {
 	set.Permitted &^= bit
 	set.Inheritable &^= bit
 	if _, _, err := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, capability, 0); err != 0 {
-		return err
+		return failed("prctl(PR_CAPBSET_DROP)", err, permit)
 	}
 	if _, _, err := syscall.AllThreadsSyscall(unix.SYS_CAPSET,
 		uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&sets)), 0); err != 0 {
-		return err
+		return failed("capset", err, permit)
 	}
 	return nil
 }

@@ -24,14 +24,18 @@ const (
 // defaultSignals undoes that whoever started the service had signals ignored, as
 // nohup does: commands would inherit it, and a shell cannot undo it. It also undoes
 // the runtime's handler for SIGCHLD, which would interrupt every wait for a child.
-func defaultSignals() {
+func defaultSignals() error {
 	for s := uintptr(1); s <= 64; s++ {
 		var action sigaction
 		size := unsafe.Sizeof(action.mask)
-		unix.RawSyscall6(unix.SYS_RT_SIGACTION, s, 0, uintptr(unsafe.Pointer(&action)), size, 0, 0)
-		if action.handler == sigIgn || s == uintptr(unix.SIGCHLD) {
+		_, _, err := unix.RawSyscall6(unix.SYS_RT_SIGACTION, s, 0, uintptr(unsafe.Pointer(&action)), size, 0, 0)
+		if err == 0 && (action.handler == sigIgn || s == uintptr(unix.SIGCHLD)) {
 			action.handler = sigDfl
-			unix.RawSyscall6(unix.SYS_RT_SIGACTION, s, uintptr(unsafe.Pointer(&action)), 0, size, 0, 0)
+			_, _, err = unix.RawSyscall6(unix.SYS_RT_SIGACTION, s, uintptr(unsafe.Pointer(&action)), 0, size, 0, 0)
+		}
+		if err != 0 {
+			return failed("rt_sigaction", err, permit)
 		}
 	}
+	return nil
 }

@@ -21,7 +21,7 @@ import (
 // SIGTERM is not passed on. A command that it ended would seem to have ended by
 // itself, when it was the sandbox that ended.
 func Main(args []string) error {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+	if err := harden.NotDumpable(); err != nil {
 		return err
 	}
 	if err := harden.Drop(unix.CAP_CHOWN); err != nil {

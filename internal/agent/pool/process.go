@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
@@ -46,23 +45,19 @@ func (p *Pool) Start(ctx context.Context, start *wire.Start, spec *backend.Spec)
 	}
 	s, err := p.getSent(ctx, frame)
 	if err != nil {
-		return nil, resources(err)
+		return nil, unstarted(err)
 	}
 	return p.startOn(ctx, s, start, spec)
 }
 
-// resources makes a supervisor that did not start a command that did not: there
-// was no process, no thread or no memory for it.
-func resources(err error) error {
-	if errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+// unstarted turns a failure to get a supervisor into a *backend.StartError.
+func unstarted(err error) error {
+	var start *backend.StartError
+	if errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.As(err, &start) {
 		return err
 	}
-	e := &backend.StartError{Reason: backend.NoResources, Detail: err.Error()}
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		e.Errno = int(errno)
-	}
-	return e
+	return proc.Lacking(err)
 }
 
 // startOn hears what came of a Start that s was sent.

@@ -29,17 +29,6 @@ func newSupervisor(conn *net.UnixConn) *supervisor {
 	return s
 }
 
-// greetTime is how long a process of the agent may take to start.
-const greetTime = 20 * time.Second
-
-// Greet greets a process of the agent that has just been started, at the other end of
-// conn.
-func Greet(conn *net.UnixConn) error {
-	conn.SetReadDeadline(time.Now().Add(greetTime))
-	defer conn.SetReadDeadline(time.Time{})
-	return wire.Greet(conn)
-}
-
 // answer hears what comes of a start; once ctx has ended, not for long.
 func (s *supervisor) answer(ctx context.Context) (wire.Message, error) {
 	set := make(chan struct{})

@@ -21,7 +21,8 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent/wire"
 )
 
-// Socket is the descriptor of the socket to the service, for Local.
+// Socket is the descriptor of the socket to the service, for Local. It is its stderr
+// too until it is ready, as a supervisor's is.
 const Socket = 3
 
 // Local serves a service on the same machine until it is gone. The main
@@ -32,6 +33,9 @@ func Local() error {
 		return err
 	}
 	defer n.close()
+	if err := harden.Silence(); err != nil {
+		return err
+	}
 	l := &local{conn: harden.Conn(Socket), nursery: n}
 	return l.serve()
 }

@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -31,7 +32,7 @@ func newNursery() (*nursery, error) {
 	}
 	locks, err := unix.MemfdCreate("locks", unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
+		return nil, fmt.Errorf("memfd_create: %w: allow it in the seccomp profile of the container or of the service", err)
 	}
 	n := &nursery{
 		children:    proc.NewChildren(),
@@ -52,7 +53,7 @@ func (n *nursery) spawn() (int, error) {
 		return -1, err
 	}
 	defer unix.Close(pair[1])
-	files := []uintptr{uintptr(n.null), uintptr(n.null), uintptr(n.null)}
+	files := []uintptr{uintptr(n.null), uintptr(n.null), uintptr(pair[1])}
 	files = append(files, make([]uintptr, 2)...)
 	files[supervise.Socket] = uintptr(pair[1])
 	files[supervise.Locks] = uintptr(n.locks)

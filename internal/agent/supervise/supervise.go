@@ -11,8 +11,11 @@
 package supervise
 
 import (
+	"fmt"
 	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,8 +28,9 @@ import (
 	"github.com/sandbox-go/sandbox/internal/proc"
 )
 
-// The descriptors that a supervisor is started with, besides /dev/null as the
-// first three.
+// The descriptors that a supervisor is started with, besides /dev/null as stdin and
+// stdout. Its stderr is Socket too, until it is ready: why it cannot be, if only
+// because the Go runtime finds no thread, is said there in place of a hello.
 const (
 	Socket = 3 // to its owner
 	Locks  = 4 // see proc.NewImpersonator
@@ -51,6 +55,9 @@ func Main() error {
 	s.children = proc.NewChildren()
 	s.children.Reaped = s.reaped
 	harden.Threads(0)
+	if err := harden.Silence(); err != nil {
+		return err
+	}
 	err = s.serve()
 	s.children.Kill(s.user)
 	return err
@@ -155,7 +162,7 @@ func (s *supervisor) awaitEnd(pid int) {
 func (s *supervisor) refuse(err error) error {
 	refused, ok := err.(*backend.StartError)
 	if !ok {
-		refused = &backend.StartError{Reason: backend.NoResources, Detail: err.Error()}
+		refused = proc.Lacking(err)
 	}
 	return s.send(&wire.Refused{StartError: *refused})
 }
@@ -233,27 +240,46 @@ func (s *supervisor) flush() error {
 // An oomScore is the process's own place in the order in which the kernel ends
 // processes when memory is short.
 type oomScore struct {
-	file *os.File
-	own  []byte
+	file         *os.File
+	own, command []byte
 }
 
 // commandScore makes commands go before the agent and before the service.
-const commandScore = "500"
+const commandScore = 500
 
+// openOOMScore tries what start will do, so that a command never keeps the agent's
+// own score unsaid.
 func openOOMScore() (*oomScore, error) {
 	f, err := os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: mount /proc, and leave it writable", err)
 	}
 	own := make([]byte, 16)
 	n, err := unix.Pread(int(f.Fd()), own, 0)
-	return &oomScore{f, own[:max(n, 0)]}, err
+	if err != nil {
+		return nil, os.NewSyscallError("read oom_score_adj", err)
+	}
+	o := &oomScore{f, own[:n], []byte(strconv.Itoa(commandScore))}
+	if score, err := strconv.Atoi(strings.TrimSpace(string(o.own))); err == nil && score >= commandScore {
+		o.command = o.own // going below what it was started with takes a privilege
+	}
+	if err := o.set(o.command); err != nil {
+		return nil, err
+	}
+	return o, o.set(o.own)
+}
+
+func (o *oomScore) set(score []byte) error {
+	_, err := unix.Pwrite(int(o.file.Fd()), score, 0)
+	return os.NewSyscallError("write oom_score_adj", err)
 }
 
 // start starts cmd with the commands' score. A child inherits it, and going back
 // to the score before takes no privilege.
 func (o *oomScore) start(cmd *proc.Command, pipes *proc.Pipes) (int, error) {
-	unix.Pwrite(int(o.file.Fd()), []byte(commandScore), 0)
-	defer unix.Pwrite(int(o.file.Fd()), o.own, 0)
+	if err := o.set(o.command); err != nil {
+		return 0, err
+	}
+	defer o.set(o.own)
 	return cmd.Start(pipes.Theirs())
 }

@@ -128,6 +128,9 @@ func (r *Reader) fill(size int) error {
 	return nil
 }
 
+// Complaint begins what a process that cannot start says in place of its hello.
+const Complaint = "sandbox-agent: "
+
 // Greet says Hello and reads the other side's, and nothing beyond it.
 func Greet(rw io.ReadWriter) error {
 	if err := Write(rw, &Hello{Version: Version}); err != nil {

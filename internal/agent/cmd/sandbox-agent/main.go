@@ -14,6 +14,7 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent/pid1"
 	"github.com/sandbox-go/sandbox/internal/agent/serve"
 	"github.com/sandbox-go/sandbox/internal/agent/supervise"
+	"github.com/sandbox-go/sandbox/internal/agent/wire"
 	"github.com/sandbox-go/sandbox/internal/files"
 )
 
@@ -42,7 +43,7 @@ func main() {
 		err = fmt.Errorf("unknown mode %q", mode)
 	}
 	if err != nil && !errors.Is(err, io.EOF) { // it ends with its connection
-		fmt.Fprintln(os.Stderr, "sandbox-agent:", err)
+		fmt.Fprintln(os.Stderr, wire.Complaint+err.Error())
 		os.Exit(1)
 	}
 }
