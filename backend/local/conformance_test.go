@@ -39,7 +39,7 @@ func conform(t *testing.T, opts *local.Options) {
 		Proc:     true,
 		HostProc: true,
 		Echo: func(port int) sandbox.Command {
-			return sandbox.Command{Argv: []string{self}, Env: map[string]string{asEcho: strconv.Itoa(port)}}
+			return sandbox.Command{Argv: []string{self}, Env: map[string]string{asEcho: "tcp 127.0.0.1:" + strconv.Itoa(port)}}
 		},
 		Refused: &backend.Config{Image: "none"},
 	})

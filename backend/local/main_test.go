@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,12 +24,12 @@ import (
 const asService = "SANDBOX_TEST_SERVICE"
 
 // asEcho is the variable that makes it a server, which sends back what comes to the
-// port that it holds.
+// network and address that it holds.
 const asEcho = "SANDBOX_TEST_ECHO"
 
 func TestMain(m *testing.M) {
-	if port := os.Getenv(asEcho); port != "" {
-		sendBack(port)
+	if place := os.Getenv(asEcho); place != "" {
+		sendBack(place)
 	}
 	if text := os.Getenv(asService); text != "" {
 		serve(text)
@@ -51,8 +52,9 @@ func serve(text string) {
 	select {}
 }
 
-func sendBack(port string) {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+func sendBack(place string) {
+	network, address, _ := strings.Cut(place, " ")
+	l, err := net.Listen(network, address)
 	for err == nil {
 		var conn net.Conn
 		if conn, err = l.Accept(); err == nil {
