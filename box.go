@@ -182,6 +182,9 @@ func (sb *box) start(ctx context.Context, cmd Command, follow bool) (h *handle, 
 	if err := cmd.Validate(); err != nil {
 		return nil, nil, err
 	}
+	if err := cmd.validateSize(sb.cfg.Env); err != nil {
+		return nil, nil, err
+	}
 	if cmd.Terminal != nil && !sb.backend.Terminal {
 		return nil, nil, fmt.Errorf("a terminal: %w", errors.ErrUnsupported)
 	}

@@ -20,7 +20,9 @@ type Command struct {
 	// a relative one is below it. It is not created.
 	Dir string
 
-	// Env is added to the environment, and wins over what the sandbox has.
+	// Env is added to the environment, and wins over what the sandbox has. A variable
+	// may have 128 KiB with its name, and all that a program is given 1.9 MiB, as
+	// Linux has it.
 	Env map[string]string
 
 	// User is the user to run as, a name or a number; empty is the sandbox's.

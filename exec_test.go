@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -239,13 +240,17 @@ func TestMalformedCommandsStartNothing(t *testing.T) {
 			"Command.Env ":    {Shell: "a", Env: map[string]string{"A=B": "x"}},
 			"Command.Env  ":   {Shell: "a", Env: map[string]string{"A": "\x00"}},
 			"Command.Env   ":  {Shell: "a", Env: map[string]string{"A\x00": ""}},
+			"Command.Env    ": {Shell: "a", Env: map[string]string{"A": strings.Repeat("x", 128<<10)}},
+			"Command.Env .":   {Shell: strings.Repeat("a", 1<<20), Env: environment(12, 100_000)},
+			"Command.Argv  ":  {Argv: []string{"a", strings.Repeat("x", 128<<10)}},
+			"Command.Argv .":  {Argv: slices.Repeat([]string{strings.Repeat("x", 100_000)}, 20)},
 			"Command.Timeout": {Shell: "a", Timeout: -1},
 			"Command.Grace":   {Shell: "a", Grace: -1},
 			"Command.Wait":    {Shell: "a", Wait: 7},
 		} {
 			var invalid *sandbox.InvalidError
 			_, err := sb.Run(t.Context(), cmd)
-			if !errors.As(err, &invalid) || invalid.Field != strings.TrimSpace(field) {
+			if !errors.As(err, &invalid) || invalid.Field != strings.TrimRight(field, " .") {
 				t.Errorf("%s: got %v", field, err)
 			}
 		}
@@ -254,16 +259,43 @@ func TestMalformedCommandsStartNothing(t *testing.T) {
 		}
 		for field, cfg := range map[string]*sandbox.Config{
 			"Config.Env":      {Env: map[string]string{"A=B": ""}},
+			"Config.Env ":     {Env: environment(20, 100_000)},
 			"Config.Image":    {Image: "\x00"},
 			"Config.Mounts":   {Mounts: []sandbox.Mount{{Source: "/a", Target: "b"}}},
 			"Config.Lifetime": {Lifetime: -1},
 		} {
 			var invalid *sandbox.InvalidError
-			if _, err := sandbox.New(t.Context(), fb, cfg, nil); !errors.As(err, &invalid) || invalid.Field != field {
+			if _, err := sandbox.New(t.Context(), fb, cfg, nil); !errors.As(err, &invalid) || invalid.Field != strings.TrimRight(field, " ") {
 				t.Errorf("%s: got %v", field, err)
 			}
 		}
 	})
+}
+
+// Each of a sandbox and a command may have an environment that both together may not.
+func TestEnvironmentsAreTakenTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fb := fake.New(nil)
+		fb.Handle("cmd", fake.Result(0, "", ""))
+		sb, stop := newSandbox(t, fb, &sandbox.Config{Env: environment(10, 100_000)}, nil)
+		defer stop()
+		if rec, err := sb.Run(t.Context(), sandbox.Command{Shell: "cmd"}); err != nil || rec.Status != sandbox.Completed {
+			t.Errorf("with the sandbox's environment alone: %v, %v", rec, err)
+		}
+		var invalid *sandbox.InvalidError
+		if _, err := sb.Run(t.Context(), sandbox.Command{Shell: "cmd", Env: environment(10, 100_000)}); !errors.As(err, &invalid) {
+			t.Errorf("with as much again: got %v, want an *InvalidError", err)
+		}
+	})
+}
+
+// environment returns n variables of that many bytes.
+func environment(n, size int) map[string]string {
+	env := make(map[string]string)
+	for i := range n {
+		env[fmt.Sprintf("A%d", i)] = strings.Repeat("x", size)
+	}
+	return env
 }
 
 func TestEnvironmentLayers(t *testing.T) {

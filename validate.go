@@ -5,8 +5,19 @@ import (
 	"strings"
 )
 
-// maxShell is how long shell text may be, in bytes.
-const maxShell = 1 << 20
+const (
+	// maxShell is how long shell text may be, in bytes.
+	maxShell = 1 << 20
+
+	// maxString is how long Linux lets one argument, or one variable with its name,
+	// be: MAX_ARG_STRLEN, with the NUL byte at its end (execve(2)).
+	maxString = 128<<10 - 1
+
+	// maxStrings is how much all arguments and variables may take: of the quarter
+	// of the stack's limit that execve(2) documents, 2 MiB by default, what is left
+	// beside the environment of the image.
+	maxStrings = 2<<20 - 128<<10
+)
 
 // Validate returns the *InvalidError that a start of c would be refused with, or
 // nil. Start does it by itself; it is for who wants to know before there is a
@@ -29,6 +40,9 @@ func (c *Command) Validate() error {
 		return invalidf("Command.Wait", "%d is no WaitMode", c.Wait)
 	}
 	for _, arg := range c.Argv {
+		if len(arg) > maxString {
+			return invalidf("Command.Argv", "an argument of %d bytes is too long, at most %d are taken: stream it to stdin, or put it into a file", len(arg), maxString)
+		}
 		if err := noNUL("Command.Argv", arg); err != nil {
 			return err
 		}
@@ -40,7 +54,42 @@ func (c *Command) Validate() error {
 			return err
 		}
 	}
-	return validateEnv("Command.Env", c.Env)
+	if err := validateEnv("Command.Env", c.Env); err != nil {
+		return err
+	}
+	return c.validateSize(nil)
+}
+
+// validateSize refuses what no program can be given beside the environment of its
+// sandbox.
+func (c *Command) validateSize(sandboxEnv map[string]string) error {
+	field := "Command.Env"
+	if len(c.Env) == 0 && len(c.Argv) > 0 {
+		field = "Command.Argv"
+	}
+	size := len(c.Shell) + sizeOf(sandboxEnv) + sizeOf(c.Env)
+	for _, arg := range c.Argv {
+		size += len(arg) + perString
+	}
+	return fits(field, size)
+}
+
+// perString is what a string takes beside its bytes: a NUL byte and a pointer.
+const perString = 1 + 8
+
+func sizeOf(env map[string]string) int {
+	size := 0
+	for name, value := range env {
+		size += len(name) + len("=") + len(value) + perString
+	}
+	return size
+}
+
+func fits(field string, size int) error {
+	if size > maxStrings {
+		return invalidf(field, "arguments and environment take %d bytes together, at most %d are taken: stream them to stdin, or put them into a file", size, maxStrings)
+	}
+	return nil
 }
 
 func validateConfig(c *Config) error {
@@ -69,7 +118,10 @@ func validateConfig(c *Config) error {
 			return invalidf("Config.Labels", "%q begins with %q, which is the Manager's", name, ownLabels)
 		}
 	}
-	return validateEnv("Config.Env", c.Env)
+	if err := validateEnv("Config.Env", c.Env); err != nil {
+		return err
+	}
+	return fits("Config.Env", sizeOf(c.Env))
 }
 
 func validateEnv(field string, env map[string]string) error {
@@ -79,6 +131,9 @@ func validateEnv(field string, env map[string]string) error {
 			return invalidf(field, "a variable has no name")
 		case strings.Contains(name, "="):
 			return invalidf(field, "the name %q contains %q", name, "=")
+		}
+		if n := len(name) + len("=") + len(value); n > maxString {
+			return invalidf(field, "a variable takes %d bytes with its name, at most %d are taken: put the value into a file", n, maxString)
 		}
 		if err := noNUL(field, name); err != nil {
 			return err

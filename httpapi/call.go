@@ -137,9 +137,14 @@ func (c *call) key() (sandbox.Key, error) {
 // decode reads the whole body, and then the known properties of the object in it.
 // net/http notices that a client leaves only once the body has been read.
 func (c *call) decode(known map[string]field) error {
-	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxBody))
+	limited := http.MaxBytesReader(c.w, c.r.Body, maxBody)
+	body, err := io.ReadAll(&valueCounter{r: limited})
 	var large *http.MaxBytesError
 	switch {
+	case errors.Is(err, errTooManyValues):
+		// A client that is still sending would not read the answer.
+		_, _ = io.Copy(io.Discard, limited)
+		return errTooManyValues
 	case errors.As(err, &large):
 		return &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the body must not be larger than %d bytes", maxBody)}
 	case err != nil:

@@ -22,7 +22,8 @@ func decode(body []byte, known map[string]field) error {
 	if !utf8.Valid(body) {
 		return invalid("body", "must be UTF-8")
 	}
-	if err := json.Unmarshal(body, new(json.RawMessage)); err != nil {
+	if !json.Valid(body) {
+		err := json.Unmarshal(body, new(json.RawMessage))
 		return invalid("body", fmt.Sprintf("must be one JSON object: %v", err))
 	}
 	if loneSurrogate(body) {
@@ -32,20 +33,8 @@ func decode(body []byte, known map[string]field) error {
 		return invalid("", "the body must be a JSON object, not "+got)
 	}
 	seen := make(map[string]bool, len(known))
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if _, err := dec.Token(); err != nil {
-		return err
-	}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return err
-		}
-		key, _ := name.(string)
+	for name, value := range members(body) {
+		key := unquote(name)
 		read, ok := known[key]
 		if !ok {
 			continue

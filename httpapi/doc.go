@@ -65,22 +65,27 @@
 // Bodies are read whole, up to 8 MiB (more is a 413), before anything is started.
 // They are one JSON object, whatever the content type says. Property names are
 // case-sensitive, unknown ones are ignored, a known one given twice is a 400, and
-// so is what is not Unicode: invalid UTF-8 or half of a surrogate pair. A command
-// is at most 1 MiB. What is malformed makes no sandbox and starts nothing. Only the
+// so is what is not Unicode: invalid UTF-8 or half of a surrogate pair, and a body of
+// more than 65,536 values. A command is at most 1 MiB, its environment what Linux takes:
+// 128 KiB a variable and 1.9 MiB in all. What is malformed makes no sandbox and starts nothing. Only the
 // bytes of files, archives and input, where they are the body themselves, may be of any
 // size: they are passed on as they come.
 //
 // Output is text in JSON, with U+FFFD for what is not UTF-8.
 //
-// The server's WriteTimeout is lifted while a command runs, and its ReadTimeout while
-// such bytes come; 30 s after the end the answer must have been taken. Streams need a ResponseWriter that
-// [http.ResponseController] can flush.
+// JSON is encoded as it is sent, from where the output is stored, so an answer takes no
+// memory beyond that. The server's WriteTimeout is lifted while a command runs, and its
+// ReadTimeout while such bytes come. An answer may take as long as the client takes 32 KiB
+// of it within 30 s; one that does not is cut off, and the log says how many bytes it got.
+// Streams need a ResponseWriter that [http.ResponseController] can flush.
 //
 // # Where the documents are silent
 //
 // Rooms: a call is over when the command itself exits (sandbox.WaitExit), or after
 // 5 minutes, which is a 200 with exitCode 124. The result also has success,
-// exitCode, command, duration (milliseconds) and timestamp. Bodies of 401, 404, 405
+// exitCode, command, duration (milliseconds) and timestamp; and truncated, when a stream
+// had more than the 1 MiB that is stored, with stdoutBytes and stderrBytes, how many there
+// were in all. Bodies of 401, 404, 405
 // and 413 are {"error": …}; a 405 has an Allow header. Malformed JSON is a 400. A
 // command that is cancelled because its sandbox is removed is a 500. DELETE answers
 // {"success":true,"sandboxName":…}, also when there was no sandbox. The endpoint
@@ -108,7 +113,8 @@
 // whatever the body says, and nothing is started.
 //
 // Every event of a stream has an id, OUT-ERR: how many bytes of each stream it and those
-// before it have told, up to the last whole character. …/stream goes on from there, by
+// before it have told, up to the last whole character. It comes after the data. No line is
+// longer than 32 KiB, but for that of exit, which has the whole record. …/stream goes on from there, by
 // Last-Event-ID or ?offset=; leaving it ends nothing. Output that is not stored is told
 // as an event gap, {"stream":…,"bytes":…,"offset":…}, whose offset is where the stream
 // goes on.
@@ -132,7 +138,8 @@
 // Agents: a call is over when the command itself exits. timeout is in seconds, more
 // than 0 and at most 3,600, and 300 by default (null too); when it is up the exitCode
 // is 124. maxBuffer is how many bytes of each stream are stored, at most 16 MiB; 0 is
-// 1 MiB. The offsets count the bytes of a stream up to the first that is not in the
+// 1 MiB; truncated says that a stream had more, stdoutBytes and stderrBytes how many there
+// were in all. The offsets count the bytes of a stream up to the first that is not in the
 // response. A command that was cancelled has exitCode null. Every error after a
 // command has started has x-should-retry: false, since the clients retry. With yield
 // (seconds, 0 too) the answer comes by then, with state running and exitCode null if the

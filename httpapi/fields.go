@@ -83,17 +83,16 @@ func intoInteger(dst *int, low, high int) field {
 // counts, as in an environment.
 func intoStrings(dst *map[string]string) field {
 	return func(value json.RawMessage) string {
-		var members map[string]json.RawMessage
-		if problem := into(&members, "object")(value); problem != "" {
-			return problem
+		if got := kind(value); got != "object" {
+			return "Invalid input: expected object, received " + got
 		}
-		*dst = make(map[string]string, len(members))
-		for name, member := range members {
+		*dst = make(map[string]string)
+		for name, member := range members(value) {
 			var s string
 			if problem := intoString(&s)(member); problem != "" {
-				return strconv.Quote(name) + ": " + problem
+				return strconv.Quote(unquote(name)) + ": " + problem
 			}
-			(*dst)[name] = s
+			(*dst)[unquote(name)] = s
 		}
 		return ""
 	}

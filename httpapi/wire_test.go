@@ -448,6 +448,7 @@ func wire() []wireTest {
 		{name: "agent-nulls", method: "POST", path: agent, body: `{"command":"true","timeout":null,"workdir":null}`, code: 200, want: agentWant("0", "", "", "0", "0")},
 		{name: "agent-timeout", method: "POST", path: agent, body: `{"command":"sleep 9000","timeout":0.25}`, code: 200, want: agentWant("124", "a\\n", "", "2", "0")},
 		{name: "agent-tiny-timeout", method: "POST", path: agent, body: `{"command":"sleep 9000","timeout":1e-300}`, code: 200, want: agentWant("124", "*", "", `"*"`, "0")},
+		{name: "exec-env-value-too-long", method: "POST", path: exec, body: `{"command":"true","env":{"A":"` + strings.Repeat("x", 128<<10) + `"}}`, code: 400, want: sbError("env: a variable takes 131074 bytes with its name, at most 131071 are taken*", "invalid_request")},
 		{name: "agent-max-buffer", method: "POST", path: agent, body: `{"command":"exit 3","maxBuffer":2}`, code: 200, want: `{"exitCode":3,"stdout":"ou","stderr":"er","stdoutOffset":2,"stderrOffset":2,"truncated":true,"stdoutBytes":4,"stderrBytes":4,"*":0}`},
 		{name: "agent-max-buffer-within-a-character", method: "POST", path: agent, body: `{"command":"print 3 MiB","maxBuffer":7}`, code: 200, want: `{"exitCode":0,"stdout":"€€","stdoutOffset":6,"stderrOffset":0,"truncated":true,"stdoutBytes":3145728,"stderrBytes":0,"*":0}`},
 		{name: "agent-max-buffer-largest", method: "POST", path: agent, body: `{"command":"true","maxBuffer":16777216}`, code: 200},

@@ -124,7 +124,7 @@ func inputCases() []Case {
 		},
 	}, {
 		Name:  "long-text-runs",
-		Rule:  "Shell text of any length up to 1 MiB runs, as a short one does, and so does an environment of 100 KB.",
+		Rule:  "Shell text of any length up to 1 MiB runs, as a short one does, and so does an environment of 100 KB, and one of as much as Linux takes.",
 		needs: needShell,
 		run: func(s *subject) {
 			for _, size := range []int{200_000, 1 << 20} {
@@ -137,6 +137,11 @@ func inputCases() []Case {
 				Shell: "echo ${#BIG}",
 				Env:   map[string]string{"BIG": strings.Repeat("x", 100_000)},
 			}), 0, "100000\n", "")
+			large := make(map[string]string)
+			for i := range 15 {
+				large[fmt.Sprintf("BIG%d", i)] = strings.Repeat("x", 120_000)
+			}
+			s.completed(s.runCommand(sandbox.Command{Shell: "echo ${#BIG14}", Env: large}), 0, "120000\n", "")
 		},
 	}, {
 		Name:  "text-means-what-the-shell-says",

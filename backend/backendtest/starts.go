@@ -3,6 +3,8 @@ package backendtest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
@@ -58,7 +60,7 @@ func startCases() []Case {
 		},
 	}, {
 		Name: "bad-input-is-refused",
-		Rule: "NUL in any string, an empty or impossible name of a variable, a negative time, and nothing to run are refused with one typed error, and nothing starts.",
+		Rule: "NUL in any string, an empty or impossible name of a variable, more environment than Linux takes, a negative time, and nothing to run are refused with one typed error, and nothing starts.",
 		run: func(s *subject) {
 			ok := s.command(appendTo("ran"))
 			for name, change := range map[string]func(*sandbox.Command){
@@ -70,6 +72,13 @@ func startCases() []Case {
 				"nul-in-name":      func(c *sandbox.Command) { c.Env = map[string]string{"A\x00": "b"} },
 				"empty-name":       func(c *sandbox.Command) { c.Env = map[string]string{"": "b"} },
 				"name-with-equals": func(c *sandbox.Command) { c.Env = map[string]string{"A=B": "c"} },
+				"value-too-long":   func(c *sandbox.Command) { c.Env = map[string]string{"A": strings.Repeat("x", 128<<10)} },
+				"env-too-large": func(c *sandbox.Command) {
+					c.Env = make(map[string]string)
+					for i := range 60_000 {
+						c.Env[fmt.Sprintf("NAME_%d", i)] = "a value of some length"
+					}
+				},
 				"negative-timeout": func(c *sandbox.Command) { c.Timeout = -1 },
 				"negative-grace":   func(c *sandbox.Command) { c.Grace = -1 },
 				"nothing":          func(c *sandbox.Command) { c.Shell, c.Argv = "", nil },
