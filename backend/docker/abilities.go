@@ -3,7 +3,9 @@ package docker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"strings"
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent"
@@ -23,6 +25,9 @@ func (i *instance) Files() backend.Files {
 
 // Dial connects to a port through the agent, so a network is not needed.
 func (i *instance) Dial(ctx context.Context, port int) (net.Conn, error) {
+	if !ownNetwork(i.network) {
+		return nil, fmt.Errorf("docker: %w: with network %q it cannot be told whose a port is", errors.ErrUnsupported, i.network)
+	}
 	l, err := i.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -32,6 +37,11 @@ func (i *instance) Dial(ctx context.Context, port int) (net.Conn, error) {
 		return nil, l.explain(err)
 	}
 	return conn, nil
+}
+
+// ownNetwork reports whether nobody else listens on a network's loopback address.
+func ownNetwork(mode string) bool {
+	return mode != "host" && !strings.HasPrefix(mode, "container:")
 }
 
 // Resize changes the size of the process's terminal.

@@ -86,7 +86,7 @@ func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*in
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	i := b.newInstance(made.ID, p.name, p.volume, baseEnv(p.image.env, cfg.User, b.opts.Env), cfg.User)
+	i := b.newInstance(made.ID, p.name, p.volume, baseEnv(p.image.env, cfg.User, b.opts.Env), cfg.User, p.network)
 	if err := b.add(i); err != nil {
 		return nil, err
 	}

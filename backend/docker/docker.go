@@ -129,10 +129,10 @@ func (b *Backend) Info() backend.Info {
 		Containment: backend.ContainmentSupervisor,
 		OwnUser:     true,
 		OwnFiles:    true,
-		OwnNetwork:  b.opts.Network != "host",
+		OwnNetwork:  ownNetwork(b.opts.Network),
 		Terminal:    true,
 		Files:       true,
-		Ports:       true,
+		Ports:       ownNetwork(b.opts.Network),
 		OOM:         !strings.HasPrefix(b.opts.Runtime, "runsc"),
 	}
 	if b.opts.Runtime == "" || b.opts.Runtime == "runc" {

@@ -19,6 +19,7 @@ type instance struct {
 	volume    string
 	env       []string // what every command gets before its Spec's
 	user      string   // who commands run as by default
+	network   string   // the container's NetworkMode
 
 	gone    chan struct{} // closed when the container died without Destroy
 	linking chan struct{} // holds one token: whoever connects
@@ -30,9 +31,9 @@ type instance struct {
 	cause error      // why, when it ended
 }
 
-func (b *Backend) newInstance(container, name, volume string, env []string, user string) *instance {
+func (b *Backend) newInstance(container, name, volume string, env []string, user, network string) *instance {
 	return &instance{
-		b: b, container: container, name: name, volume: volume, env: env, user: cmp.Or(user, defaultUser),
+		b: b, container: container, name: name, volume: volume, env: env, user: cmp.Or(user, defaultUser), network: network,
 		gone: make(chan struct{}), linking: make(chan struct{}, 1),
 	}
 }

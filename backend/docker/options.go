@@ -39,7 +39,9 @@ type Options struct {
 	// "runsc" or "kata". Empty is the engine's default.
 	Runtime string
 
-	// Network is the network that sandboxes join. Empty is "none".
+	// Network is the network that sandboxes join. Empty is "none". Ports of sandboxes
+	// that share a network, with "host" or "container:ID", cannot be told from others'
+	// there, so Dial answers errors.ErrUnsupported.
 	Network string
 
 	// Limits bound one sandbox. A zero field is its default: 512 processes,
