@@ -88,6 +88,10 @@ type Harness struct {
 	// "socat TCP-LISTEN:PORT,fork EXEC:cat", or a program of your own.
 	Echo func(port int) sandbox.Command
 
+	// Tracer makes a command that attaches to a process of the sandbox with
+	// PTRACE_SEIZE, prints "tracing" and never waits for it; nil when there is none.
+	Tracer func(pid int) sandbox.Command
+
 	// Lose makes the sandbox of that id die without Destroy; nil when it cannot be
 	// done.
 	Lose func(tb testing.TB, b backend.Backend, id string)
@@ -185,6 +189,7 @@ const (
 	needPorts
 	needTerminal
 	needEcho
+	needTracer
 )
 
 // missing returns what is missing in words, or nothing.
@@ -209,6 +214,7 @@ func (n need) missing(h Harness, info backend.Info) string {
 		{needPorts, info.Ports, "ports"},
 		{needTerminal, info.Terminal, "terminals"},
 		{needEcho, h.Echo != nil, "a server that echoes"},
+		{needTracer, h.Tracer != nil, "a tracer"},
 	} {
 		if n&q.need != 0 && !q.has {
 			missing = append(missing, q.name)

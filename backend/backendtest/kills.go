@@ -3,6 +3,8 @@ package backendtest
 import (
 	"context"
 	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sandbox-go/sandbox"
@@ -120,6 +122,32 @@ func killCases() []Case {
 			s.ended(s.cancel(other), sandbox.Cancelled, none)
 			s.rests("other")
 			s.beats("server", "daemon")
+		},
+	}, {
+		Name:  "a-traced-command-dies",
+		Rule:  "A command that another execution traces is dead within a second of its kill, though only the tracer sees it end, and no survivor is named; the tracer goes on, and so does the sandbox.",
+		needs: needShell | needTracer,
+		run: func(s *subject) {
+			e, stream := s.follow(sandbox.Command{Shell: "echo $$; exec sleep 1000"})
+			defer stream.Close()
+			pid, err := strconv.Atoi(strings.TrimSpace(string(s.next(stream).Data)))
+			if err != nil {
+				s.Fatalf("pid: %v", err)
+			}
+			tracer, said := s.follow(s.h.Tracer(pid))
+			defer said.Close()
+			if got := string(s.next(said).Data); got != "tracing" {
+				s.Fatalf("the tracer says %q", got)
+			}
+			begin := time.Now()
+			s.ended(s.cancel(e), sandbox.Cancelled, none)
+			s.prompt("the kill", time.Since(begin), 0)
+			s.ended(tracer.Execution(), sandbox.Running, none)
+			for range 3 {
+				s.completed(s.run(print("x")), 0, "x", "")
+			}
+			s.ended(s.cancel(tracer), sandbox.Cancelled, none)
+			s.completed(s.run(print("x")), 0, "x", "")
 		},
 	}, {
 		Name: "a-late-cancel-signals-nobody",

@@ -41,6 +41,7 @@ func conform(t *testing.T, opts *local.Options) {
 		Echo: func(port int) sandbox.Command {
 			return sandbox.Command{Argv: []string{self}, Env: map[string]string{asEcho: "tcp 127.0.0.1:" + strconv.Itoa(port)}}
 		},
+		Tracer:  newTracer(self),
 		Refused: &backend.Config{Image: "none"},
 	})
 }

@@ -119,13 +119,15 @@ const (
 )
 
 // Kill ends every child that is not spared, and all their descendants. It
-// returns when it has seen that none is left, or with what is left after 10 s.
+// returns when it has seen that none is left, or with what is left after 10 s. A
+// child that has ended and that another process traces is not left, though it is not
+// reaped before its tracer lets it go: None tells.
 // With as it may also stop, for moments, everything else that runs as that user;
 // nil leaves others alone.
 func (c *Children) Kill(as *User) []backend.Survivor {
 	begin := time.Now()
 	for pass := 0; ; pass++ {
-		if c.gone() {
+		if c.gone() || pass > 0 && c.held() {
 			return nil
 		}
 		switch since := time.Since(begin); {
@@ -142,7 +144,7 @@ func (c *Children) Kill(as *User) []backend.Survivor {
 
 // strikeFor strikes until nothing is left, but not for longer than d.
 func (c *Children) strikeFor(d time.Duration) {
-	for begin := time.Now(); time.Since(begin) < d && !c.gone(); {
+	for begin := time.Now(); time.Since(begin) < d && !c.gone() && !c.held(); {
 		c.strike()
 		c.Await(time.Millisecond)
 	}
@@ -188,6 +190,28 @@ func (c *Children) gone() bool {
 	return c.none || c.Spare != nil && len(c.targetsLocked(processFamily())) == 0
 }
 
+// held reports whether all children that are not spared have ended and cannot be
+// reaped, since their tracers have not seen it.
+func (c *Children) held() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.allDeadLocked() {
+		return false
+	}
+	c.collectLocked() // of what has ended, only what is traced is left then
+	return c.allDeadLocked()
+}
+
+func (c *Children) allDeadLocked() bool {
+	pids := c.targetsLocked(processFamily())
+	for _, pid := range pids {
+		if !dead(pid) {
+			return false
+		}
+	}
+	return len(pids) > 0
+}
+
 // targetsLocked returns the children that are not spared.
 func (c *Children) targetsLocked(of family) []int {
 	var pids []int
@@ -205,7 +229,9 @@ func (c *Children) survivors() []backend.Survivor {
 	defer c.mu.Unlock()
 	var left []backend.Survivor
 	for _, pid := range c.targetsLocked(processFamily()) {
-		left = append(left, backend.Survivor{PID: pid, Name: nameOf(pid)})
+		if !dead(pid) {
+			left = append(left, backend.Survivor{PID: pid, Name: nameOf(pid)})
+		}
 	}
 	return left
 }

@@ -27,6 +27,7 @@ type Group struct {
 
 	mu     sync.Mutex // held while the group is signalled or the command reaped
 	reaped bool       // the group's number may be another's
+	empty  sync.Once  // calls SetEmpty
 }
 
 // StartGroup starts a command. Of spec it uses the streams.
@@ -147,7 +148,7 @@ func (g *Group) reap() {
 			wait = firstLook
 		}
 	}
-	g.SetEmpty()
+	g.empty.Do(g.SetEmpty)
 }
 
 // reapIfAlone reaps the command when nothing else is in its group.
@@ -190,9 +191,24 @@ func (g *Group) signal(s unix.Signal) {
 // groupKillTime is how long a kill goes on.
 const groupKillTime = 10 * time.Second
 
+// tracedTime is how long the command may be seen to have ended, but not be told.
+// Longer than that, somebody traces it and has not seen its end.
+const tracedTime = 200 * time.Millisecond
+
+// dead reports whether all of the group have ended.
+func (g *Group) dead() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(groupMembers(g.pid)) == 0
+}
+
 // Kill implements [backend.Process].
 func (g *Group) Kill() error {
 	for begin := time.Now(); time.Since(begin) < groupKillTime; {
+		if time.Since(begin) > tracedTime && g.dead() {
+			g.End(backend.Exit{Signal: backend.SIGKILL}, nil)
+			g.empty.Do(g.SetEmpty)
+		}
 		g.signal(unix.SIGKILL)
 		select {
 		case g.look <- struct{}{}:

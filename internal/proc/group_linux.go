@@ -75,7 +75,7 @@ func groupMembers(group int) []backend.Survivor {
 			continue
 		}
 		f := strings.Fields(string(b[end+1:])) // state, parent, group, …
-		if len(f) > 2 && f[0] != "Z" && f[0] != "X" && f[2] == strconv.Itoa(group) {
+		if len(f) > 2 && f[2] == strconv.Itoa(group) && !(strings.Contains("ZX", f[0]) && dead(pid)) {
 			members = append(members, backend.Survivor{PID: pid, Name: string(b[open+1 : end])})
 		}
 	}

@@ -135,7 +135,7 @@ func (u *User) Sweep() []backend.Survivor {
 		u.signal(unix.SIGKILL)
 		var left []backend.Survivor
 		for _, pid := range processesOf(u.uid) {
-			if st := statOf(pid); st.state != 'Z' && st.state != 0 {
+			if statOf(pid).state != 0 && !dead(pid) {
 				left = append(left, backend.Survivor{PID: pid, Name: nameOf(pid)})
 			}
 		}

@@ -100,6 +100,12 @@ func (n *nursery) losing() (losing bool) {
 	return losing
 }
 
+// supervise reports whether there are supervisors.
+func (n *nursery) supervise() (any bool) {
+	n.children.Hold(func() { any = len(n.supervisors) > 0 })
+	return any
+}
+
 // closeTime is how long supervisors that have lost their owner may take. It is
 // more than a kill of theirs does.
 const closeTime = 12 * time.Second
@@ -107,7 +113,7 @@ const closeTime = 12 * time.Second
 // close waits for the supervisors to end, which their owners' sockets have told
 // them to, and kills what is left.
 func (n *nursery) close() {
-	for begin := time.Now(); !n.children.None() && time.Since(begin) < closeTime; {
+	for begin := time.Now(); n.supervise() && time.Since(begin) < closeTime; {
 		n.settle(-1)
 		n.children.Await(50 * time.Millisecond)
 	}

@@ -71,6 +71,7 @@ type supervisor struct {
 
 	user *proc.User // whose the command is, if it is nobody else's too
 	main int        // the command itself while it has not been reaped; guarded by children
+	left bool       // something of it is left, or has not been told not to be; guarded by children
 
 	terminal bool // the command has one
 
@@ -96,7 +97,11 @@ func (s *supervisor) serve() error {
 		case *wire.Signal:
 			s.signal(unix.Signal(m.Signal))
 		case *wire.Kill:
-			err = s.send(&wire.Killed{Survivors: s.kill()})
+			left := s.kill()
+			retired := len(left) == 0 && s.retire()
+			if err = s.send(&wire.Killed{Survivors: left}); retired {
+				return err
+			}
 		case *wire.Sweep:
 			err = s.send(&wire.Killed{Survivors: s.as.User(int(m.UID)).Sweep()})
 		}
@@ -127,7 +132,7 @@ func (s *supervisor) start(m *wire.Start) error {
 		if err != nil {
 			return err
 		}
-		s.main = pid
+		s.main, s.left = pid, true
 		s.queue(&wire.Started{PID: pid}, pipes.Ours()...)
 		if !m.HasInput && m.Terminal == nil { // it does not wait for its owner
 			s.awaitEnd(pid)
@@ -179,6 +184,26 @@ func (s *supervisor) kill() []backend.Survivor {
 	return s.children.Kill(s.user)
 }
 
+// retire takes leave where what is left of the command has been killed, and cannot be
+// reaped while somebody traces it: the agent inherits that, and the next command gets
+// another supervisor. It reports whether the process is to end.
+func (s *supervisor) retire() (retired bool) {
+	s.children.Hold(func() {
+		if !s.left {
+			return
+		}
+		retired, s.left = true, false
+		unix.Shutdown(int(s.conn), unix.SHUT_RD) // so that no other command is taken
+		if s.main > 0 {
+			s.main = 0
+			s.queue(&wire.Exit{Exit: backend.Exit{Signal: backend.SIGKILL}})
+		}
+		s.queue(&wire.Empty{})
+		s.children.Reaped = nil
+	})
+	return retired
+}
+
 // signal signals the command's process group, as long as the command has not
 // been reaped: afterwards the group's number may be another's.
 func (s *supervisor) signal(sig unix.Signal) {
@@ -200,6 +225,7 @@ func (s *supervisor) reaped(pid int, status unix.WaitStatus, usage *unix.Rusage,
 		s.queue(&wire.Exit{Exit: proc.ExitOf(status, usage)})
 	}
 	if none {
+		s.left = false
 		s.queue(&wire.Empty{})
 	}
 	s.flush()
