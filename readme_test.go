@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,18 +23,19 @@ import (
 // What follows is what README.md shows.
 
 func Example() {
-	ctx := context.Background()
 	_ = func() error {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
 		b, err := local.New(nil) // or docker.New(ctx, nil)
 		if err != nil {
 			return err
 		}
-		defer b.Close(ctx)
+		defer b.Close(context.WithoutCancel(ctx)) // also after Ctrl-C, which ends ctx
 		sb, err := sandbox.New(ctx, b, nil, nil)
 		if err != nil {
 			return err
 		}
-		defer sb.Close(ctx)
+		defer sb.Close(context.WithoutCancel(ctx))
 
 		rec, err := sb.Run(ctx, sandbox.Command{
 			Shell:   "make test 2>&1 | tail -n 20",
@@ -49,13 +52,18 @@ func Example() {
 
 func Example_mount() {
 	ctx := context.Background()
-	_ = func(b backend.Backend, mux *http.ServeMux) {
+	_ = func(b backend.Backend, mux *http.ServeMux) error {
+		key, err := os.ReadFile("/run/secrets/api-key")
+		if err != nil {
+			return err
+		}
 		m := sandbox.NewManager(b, &sandbox.ManagerOptions{MaxRunning: 64})
-		defer m.Close(ctx)
+		defer m.Close(context.WithoutCancel(ctx))
 		api := httpapi.New(m, &httpapi.Options{
-			Authenticate: httpapi.BearerKeys(map[string]string{os.Getenv("API_KEY"): "me"}),
+			Authenticate: httpapi.BearerKeys(map[string]string{strings.TrimSpace(string(key)): "me"}),
 		})
 		api.Register(mux)
+		return nil
 	}
 }
 

@@ -1,12 +1,21 @@
 // Command server is a small complete service: the three HTTP APIs over one
 // backend, next to routes of its own.
 //
-//	go run ./examples/server -addr 127.0.0.1:8080 -backend local -key secret
-//	curl -H 'Authorization: Bearer secret' -d '{"command":"echo hi"}' \
-//		http://127.0.0.1:8080/agents/agent_1/sandbox/exec
+//	(umask 077; echo "me: $(openssl rand -hex 16)" >keys; sed 's/me:/Authorization: Bearer/' keys >header)
+//	go run ./examples/server -addr 127.0.0.1:8080 -backend local -keys keys
+//	curl -H @header -d '{"command":"echo hi"}' http://127.0.0.1:8080/agents/agent_1/sandbox/exec
 //
-// Every key is an account of its own. On SIGTERM or Ctrl-C each stream gets its
-// last event, everything is killed and removed, and the server exits.
+// The file has one key a line, "key" or "owner: key"; keys without an owner are accounts of
+// their own. They may be in SANDBOX_API_KEYS too, but never in the arguments, which
+// everybody on the machine can read. Where commands run as the service's user, as those of
+// an ordinary user locally do, no key is safe from them, and the server says so.
+//
+// Several deployments may share one Docker engine: each takes up its own sandboxes after a
+// restart, by -owner, which is the host's name and the address by default. A sandbox whose
+// deployment does not come back ends by itself at the age of -lifetime.
+//
+// On SIGTERM or Ctrl-C each stream gets its last event, everything is killed and removed,
+// and the server exits.
 package main
 
 import (
@@ -14,6 +23,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -53,23 +63,35 @@ func run(ctx context.Context, args []string) error {
 	addr := flags.String("addr", "127.0.0.1:8080", "`address` to listen on")
 	backendName := flags.String("backend", "local", "where commands run: local or docker")
 	image := flags.String("image", "", "docker's `image` for sandboxes; empty is debian:stable-slim")
-	openRooms := flags.Bool("open-rooms", false, "let rooms be used without a key")
-	baseURL := flags.String("base-url", "", "`URL` at which clients reach the service, where it is not the one that they ask for")
-	portsDomain := flags.String("ports-domain", "", "`domain` below which every port of a sandbox gets a host of its own")
-	keys := splitKeys(os.Getenv("SANDBOX_API_KEYS"))
-	flags.Func("key", "API `key`, an account of its own; may be repeated, and adds to SANDBOX_API_KEYS", func(key string) error {
-		if key == "" {
-			return errors.New("an empty key lets nobody in")
-		}
-		keys = append(keys, key)
+	openRooms := flags.Bool("open-rooms", false, "let rooms be used without a key, at the address of the service and its hosts")
+	var hosts []string
+	flags.Func("host", "`name` of the service, where it is not its address, for -open-rooms; may be repeated", func(name string) error {
+		hosts = append(hosts, name)
 		return nil
 	})
+	owner := flags.String("owner", "", "`name` of this deployment, which no other on the same engine may have; empty is the host's name and the address")
+	lifetime := flags.Duration("lifetime", 24*time.Hour, "the `age` at which a sandbox is removed, also where no service is left to do so; 0 is never")
+	baseURL := flags.String("base-url", "", "`URL` at which clients reach the service, where it is not the one that they ask for")
+	portsDomain := flags.String("ports-domain", "", "`domain` below which every port of a sandbox gets a host of its own")
+	keyFile := flags.String("keys", "", "`file` of API keys, one a line: key, or owner: key; adds to SANDBOX_API_KEYS")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	keys := make(keyring)
+	keys.addList(os.Getenv("SANDBOX_API_KEYS"))
+	inEnvironment := len(keys) > 0
+	var keyFileMode fs.FileMode
+	if *keyFile != "" {
+		mode, err := keys.addFile(*keyFile)
+		if err != nil {
+			return err
+		}
+		keyFileMode = mode
+	}
 	if len(keys) == 0 {
-		keys = []string{newKey()}
-		fmt.Println("key for this run:", keys[0])
+		key := newKey()
+		keys.add("", key)
+		fmt.Println("key for this run:", key)
 	}
 
 	l, err := net.Listen("tcp", *addr)
@@ -78,25 +100,34 @@ func run(ctx context.Context, args []string) error {
 	}
 	defer l.Close()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	b, err := newBackend(ctx, *backendName, *image)
+	if *owner == "" {
+		*owner = deployment(l.Addr())
+	}
+	b, err := newBackend(ctx, *backendName, *image, *owner)
 	if err != nil {
 		return err
+	}
+	if err := checkKeyFile(*keyFile, keyFileMode, b.Info()); err != nil {
+		return errors.Join(err, b.Close(ctx))
+	}
+	if !b.Info().OwnUser {
+		log.Warn(sharedUser, "backend", b.Info().Name, "in_environment", inEnvironment)
 	}
 	for _, caveat := range b.Info().Caveats {
 		log.Warn(caveat, "backend", b.Info().Name)
 	}
-	m := sandbox.NewManager(b, &sandbox.ManagerOptions{Logger: log})
+	m := sandbox.NewManager(b, &sandbox.ManagerOptions{Lifetime: *lifetime, Logger: log})
 	if err := m.Restore(ctx); err != nil {
 		log.Error("not all that an earlier run has left was taken up", "error", err)
 	}
 	opts := &httpapi.Options{
-		Authenticate: httpapi.BearerKeys(accounts(keys)),
+		Authenticate: httpapi.BearerKeys(keys),
 		BaseURL:      *baseURL,
 		PortsDomain:  *portsDomain,
 		Logger:       log,
 	}
 	if *openRooms {
-		opts.AuthenticateRooms = httpapi.Anyone
+		opts.AuthenticateRooms = httpapi.AnyoneAt(hosts...)
 	}
 	h := httpapi.New(m, opts)
 	server := &http.Server{
@@ -117,13 +148,23 @@ func run(ctx context.Context, args []string) error {
 	return errors.Join(err, shutDown(server, h, m, b))
 }
 
+// deployment returns a name that no other deployment has: none on this host has the same
+// address at the same time.
+func deployment(addr net.Addr) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return "examples/server " + host + " " + addr.String()
+}
+
 // newBackend returns the backend of that name.
-func newBackend(ctx context.Context, name, image string) (backend.Backend, error) {
+func newBackend(ctx context.Context, name, image, owner string) (backend.Backend, error) {
 	switch name {
 	case "local":
 		return local.New(nil)
 	case "docker":
-		return docker.New(ctx, &docker.Options{Image: image, Owner: "examples/server"})
+		return docker.New(ctx, &docker.Options{Image: image, Owner: owner})
 	}
 	return nil, fmt.Errorf("there is no backend %q: use local or docker", name)
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,26 @@ import (
 	"time"
 )
 
+// bin is the built server.
+var bin string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "server")
+	if err != nil {
+		panic(err)
+	}
+	bin = filepath.Join(dir, "server")
+	out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
+	code := 1
+	if err == nil {
+		code = m.Run()
+	} else {
+		fmt.Printf("build: %v\n%s", err, out)
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
 // A service is the built binary, running.
 type service struct {
 	url    string
@@ -25,13 +46,9 @@ type service struct {
 	stderr bytes.Buffer // to be read once it has ended
 }
 
-// serve builds and starts the server, and kills what is left with the test.
+// serve starts the server, and kills what is left with the test.
 func serve(t *testing.T, env []string, args ...string) *service {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "server")
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
 	s := &service{cmd: exec.Command(bin, append([]string{"-addr", "127.0.0.1:0"}, args...)...)}
 	s.cmd.Env = append(os.Environ(), env...)
 	s.cmd.Stderr = &s.stderr
@@ -77,6 +94,9 @@ func (s *service) begin(t *testing.T, key, method, path, body string, header ...
 	}
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(r)
@@ -102,7 +122,7 @@ func (s *service) do(t *testing.T, key, method, path, body string, code int, par
 }
 
 func TestServes(t *testing.T) {
-	s := serve(t, []string{"SANDBOX_API_KEYS=one, two"}, "-key", "three", "-open-rooms")
+	s := serve(t, []string{"SANDBOX_API_KEYS=one, two"}, "-keys", keyFile(t, "# me\n\nthree\n us:  four \nus: five\n"), "-open-rooms", "-host", "rooms.example.com")
 	s.do(t, "", "GET", "/healthz", "", 200, "ok")
 	s.do(t, "", "GET", "/openapi.yaml", "", 200, "openapi: 3.1")
 	s.do(t, "", "GET", "/nothing", "", 404, "")
@@ -110,6 +130,9 @@ func TestServes(t *testing.T) {
 	s.do(t, "", "POST", "/api/rooms/r/sandbox/exec", `{"cmd":"echo hi >file; cat file"}`, 200, `"stdout":"hi\n"`)
 	s.do(t, "", "POST", "/api/rooms//sandbox/exec", `{"cmd":"true"}`, 404, `"error":"not found - room ID is required"`)
 	s.do(t, "", "POST", "/api/rooms/r/sandbox/exec", `{"cmd":"true"}`, 403, `"error"`, "Sec-Fetch-Site", "cross-site")
+	for host, code := range map[string]int{"rooms.example.com": 200, "localhost:1": 200, "evil.example": 403, "evil.example:8080": 403, "127.0.0.1.evil.example": 403} {
+		s.do(t, "", "POST", "/api/rooms/r/sandbox/exec", `{"cmd":"true"}`, code, "", "Host", host)
+	}
 	s.do(t, "", "DELETE", "/api/rooms/r", "", 200, `"success":true`)
 
 	s.do(t, "", "POST", "/agents/a/sandbox/exec", `{"command":"true"}`, 401, `"code":"UNAUTHORIZED"`)
@@ -121,11 +144,64 @@ func TestServes(t *testing.T) {
 	s.do(t, "two", "POST", "/v1/sandboxes/"+id+"/exec", `{"command":"echo $A","env":{"A":"b"}}`, 200, `"stdout":"b\n"`)
 	s.do(t, "two", "POST", "/v1/sandboxes/"+id+"/exec", `{"command":"echo $A","env":{"A":"b"},"stream":true}`, 200, "event: exit\n")
 	s.do(t, "one", "GET", "/v1/sandboxes/"+id, "", 404, `"type":"not_found"`)
+	four := s.do(t, "four", "POST", "/v1/sandboxes", `{}`, 201, "")[len(`{"id":"`):][:len("sbx_")+26]
+	s.do(t, "five", "GET", "/v1/sandboxes/"+four, "", 200, "") // of the same owner
 	s.do(t, "one", "GET", "/v1/sandboxes//executions", "", 404, `"type":"not_found"`)
 	s.do(t, "two", "PUT", "/v1/sandboxes/"+id+"/files", `{"path":"d/f","content":"hi"}`, 200, `"size_bytes":2`)
 	s.do(t, "two", "POST", "/v1/sandboxes/"+id+"/exec", `{"command":"cat d/f"}`, 200, `"stdout":"hi"`)
 	s.do(t, "two", "POST", "/v1/sandboxes/"+id+"/ports", `{"port":3000}`, 200, `"url":"`+s.url+`/v1/sandboxes/`+id+`/ports/3000/`)
 	s.stop(t)
+}
+
+// keyFile returns a file of keys that only this user can read.
+func keyFile(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// Keys that everybody can read, or that are no keys, are no start.
+func TestRefusesKeys(t *testing.T) {
+	open := keyFile(t, "secret")
+	if err := os.Chmod(open, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-key", "secret"}, "not defined: -key"},
+		{[]string{"-keys", open}, "can be read by everybody"},
+		{[]string{"-keys", keyFile(t, "# none\n")}, "has no key"},
+		{[]string{"-keys", keyFile(t, "secret\nme: \n")}, "line 2"},
+		{[]string{"-keys", keyFile(t, "two words\n")}, "line 1"},
+		{[]string{"-keys", "/no/such/file"}, "/no/such/file"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		out, err := exec.CommandContext(ctx, bin, append([]string{"-addr", "127.0.0.1:0"}, tt.args...)...).CombinedOutput()
+		cancel()
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), tt.want) {
+			t.Errorf("%q: %v: %s; want %q", tt.args, err, out, tt.want)
+		}
+	}
+}
+
+// Where commands run as the service's user, no key is safe from them, and who runs the
+// service is told.
+func TestWarnsOfCommandsAsTheServicesUser(t *testing.T) {
+	s := serve(t, nil, "-keys", keyFile(t, "secret"))
+	uid := s.do(t, "secret", "POST", "/agents/a/sandbox/exec", `{"command":"id -u"}`, 200, "")
+	s.stop(t)
+	shared := strings.Contains(uid, fmt.Sprintf(`"stdout":"%d\n"`, os.Getuid()))
+	if warned := strings.Contains(s.stderr.String(), "commands run as this service's user"); warned != shared {
+		t.Errorf("commands run as the service's user: %v, warned: %v", shared, warned)
+	}
+	if strings.Contains(s.stderr.String(), "secret") {
+		t.Error("the log has the key")
+	}
 }
 
 func TestMakesAKey(t *testing.T) {
@@ -139,7 +215,7 @@ func TestMakesAKey(t *testing.T) {
 }
 
 func TestSIGTERMEndsStreamsAndLeavesNothing(t *testing.T) {
-	s := serve(t, nil, "-key", "k")
+	s := serve(t, nil, "-keys", keyFile(t, "k"))
 	made := s.do(t, "k", "POST", "/v1/sandboxes", `{}`, 201, "")
 	id := made[len(`{"id":"`):][:len("sbx_")+26]
 	// Nothing else on the machine sleeps for so long.
@@ -159,7 +235,7 @@ func TestSIGTERMEndsStreamsAndLeavesNothing(t *testing.T) {
 			last = append(last, line)
 		}
 	}
-	if n := len(last); n != 3 || last[0] != "event: exit" || !strings.Contains(last[2], `"status":"cancelled","exit_code":null`) {
+	if n := len(last); n != 4 || last[1] != "event: exit" || !strings.Contains(last[2], `"status":"cancelled","exit_code":null`) {
 		t.Errorf("after the signal: %q", last)
 	}
 	s.wait(t)
