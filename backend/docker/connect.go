@@ -2,18 +2,44 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/moby/moby/client"
 
 	"github.com/sandbox-go/sandbox/internal/agent"
 )
 
+// errUnusable: the agent cannot make the image's directories what they must be.
+var errUnusable = errors.New("docker: the image's directories are of no use")
+
+// pausePoll is how often a paused container is looked at.
+const pausePoll = 100 * time.Millisecond
+
 // dialAgent starts an agent in the container and connects to it: the streams of
-// one exec are the connection.
-func (b *Backend) dialAgent(ctx context.Context, container, user string) (*agent.Conn, error) {
+// one exec are the connection. A container that is paused is waited for.
+func (i *instance) dialAgent(ctx context.Context) (*agent.Conn, error) {
+	i.mu.Lock()
+	fresh := i.fresh
+	i.mu.Unlock()
+	for {
+		conn, err := i.b.dialAgent(ctx, i.container, i.user, fresh)
+		if err == nil || ctx.Err() != nil || !i.check(ctx) || !i.isPaused() {
+			return conn, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pausePoll):
+		}
+	}
+}
+
+func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh bool) (*agent.Conn, error) {
 	exec, err := b.api.ExecCreate(ctx, container, client.ExecCreateOptions{
-		User: "0:0", WorkingDir: "/", Cmd: agent.ServeCommand(agentPath, workspace, user),
+		User: "0:0", WorkingDir: "/", Cmd: agent.ServeCommand(agentPath, workspace, user, fresh),
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
 	})
 	if err != nil {
@@ -26,7 +52,11 @@ func (b *Backend) dialAgent(ctx context.Context, container, user string) (*agent
 	stream := newExecStream(attached)
 	conn, err := agent.Dial(ctx, stream)
 	if err != nil {
-		return nil, fmt.Errorf("docker: connect to the agent in %.12s: %w%s", container, err, stream.complaint())
+		said := stream.complaint()
+		if strings.Contains(said, agent.Unusable) {
+			err = fmt.Errorf("%w: %w", errUnusable, err)
+		}
+		return nil, fmt.Errorf("docker: connect to the agent in %.12s: %w%s", container, err, said)
 	}
 	return conn, nil
 }

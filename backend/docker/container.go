@@ -51,7 +51,7 @@ func (b *Backend) plan(cfg *backend.Config, img *image, program *program, now ti
 		Name: p.name,
 		Config: &container.Config{
 			Image:       img.id,
-			Entrypoint:  agent.InitCommand(agentPath, cfg.Lifetime),
+			Entrypoint:  agent.InitCommand(agentPath, cfg.Lifetime, b.opts.AbandonAfter),
 			User:        "0:0",
 			WorkingDir:  "/",
 			Labels:      labels,

@@ -87,13 +87,14 @@ func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*in
 		return nil, context.Cause(ctx)
 	}
 	i := b.newInstance(made.ID, p.name, p.volume, baseEnv(p.image.env, cfg.User, b.opts.Env), cfg.User, p.network)
+	i.fresh = true
 	if err := b.add(i); err != nil {
 		return nil, err
 	}
 	if _, err = b.api.ContainerStart(whole, made.ID, client.ContainerStartOptions{}); err != nil {
 		err = b.refusal(p, err)
-	} else {
-		_, err = i.connect(ctx)
+	} else if _, err = i.connect(ctx); errors.Is(err, errUnusable) {
+		err = p.badImage(err)
 	}
 	if err != nil {
 		i.end(errDestroyed)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/events"
 	"github.com/moby/moby/client"
 )
@@ -29,9 +30,9 @@ func (i *instance) check(ctx context.Context) bool {
 		return false
 	}
 	switch state := found.Container.State; {
-	case state == nil || state.Running && !state.Paused:
-	case state.Paused:
-		i.die(i.death("was paused"))
+	case state == nil || state.Running || state.Paused:
+		i.setPaused(state != nil && state.Paused)
+	case state.Status == container.StateCreated: // Create will start it
 	default:
 		if state.OOMKilled {
 			i.noteOOM()
@@ -46,8 +47,8 @@ func (i *instance) event(e events.Message) {
 	switch e.Action {
 	case events.ActionOOM:
 		i.noteOOM()
-	case events.ActionPause:
-		i.die(i.death("was paused"))
+	case events.ActionPause, events.ActionUnPause:
+		i.setPaused(e.Action == events.ActionPause)
 	case events.ActionDie:
 		code, _ := strconv.Atoi(e.Actor.Attributes["exitCode"])
 		i.die(i.death(ended(code, i.oomKilled())))
@@ -70,6 +71,20 @@ func ended(code int, oom bool) string {
 	default:
 		return fmt.Sprintf("ended with exit code %d", code)
 	}
+}
+
+// setPaused notes whether the container is paused. It is not gone then: its
+// commands go on when somebody unpauses it, and their clock goes on meanwhile.
+func (i *instance) setPaused(paused bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.paused = paused
+}
+
+func (i *instance) isPaused() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.paused
 }
 
 func (i *instance) noteOOM() {

@@ -35,10 +35,6 @@ func TestDeath(t *testing.T) {
 			_, err := api.ContainerStop(ctx, container, client.ContainerStopOptions{})
 			return err
 		}},
-		{"paused", "was paused", func(ctx context.Context, api *client.Client, container string) error {
-			_, err := api.ContainerPause(ctx, container, client.ContainerPauseOptions{})
-			return err
-		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			api, ctx := engine(t), testContext(t)

@@ -27,7 +27,8 @@
 // Closing a sandbox removes its container and its volume. When the service dies,
 // what runs in its sandboxes is killed at once; the containers wait, idle, for the
 // service to come back: [Backend.Open] takes them up. A container with a lifetime
-// ends itself when it is over, service or not. [New] removes what has ended
+// ends itself when it is over, service or not, and one that no service is connected
+// to for a day, or for Options.AbandonAfter, ends too. [New] removes what has ended
 // meanwhile. Only what carries the name of Options.Owner is touched. The volume of
 // the agent stays on the engine for the next time.
 package docker

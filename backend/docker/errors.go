@@ -79,6 +79,11 @@ func engineError(host string, err error) error {
 // errNoAgent: the container was made, but the agent is not where it should be.
 var errNoAgent = errors.New("docker: the agent is missing in the container")
 
+// badImage is the error of an image whose directories commands cannot use.
+func (p *plan) badImage(err error) error {
+	return &Error{BadImage, p.image.ref, "let its /workspace, /home/user and /tmp be directories, or leave them out", err}
+}
+
 // nameTaken reports whether err is that a container has the name already. Podman
 // before 5 has no status code for it.
 func nameTaken(err error) bool {
@@ -104,6 +109,8 @@ func (b *Backend) refusal(p *plan, err error) error {
 	case strings.Contains(msg, "bind source path does not exist"),
 		strings.Contains(msg, "invalid mount config"), strings.Contains(msg, "duplicate mount point"):
 		return &Error{BadMount, p.name, "change Options.Mounts or Config.Mounts", err}
+	case strings.Contains(msg, "not a directory"), strings.Contains(msg, "is not directory"):
+		return p.badImage(err)
 	}
 	return engineError(b.host, err)
 }

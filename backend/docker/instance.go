@@ -24,11 +24,13 @@ type instance struct {
 	gone    chan struct{} // closed when the container died without Destroy
 	linking chan struct{} // holds one token: whoever connects
 
-	mu    sync.Mutex // guards what follows
-	link  *link      // nil while there is no connection
-	oom   bool       // the kernel killed something in the container for memory
-	ended bool       // by death or by Destroy; no new link is made
-	cause error      // why, when it ended
+	mu     sync.Mutex // guards what follows
+	link   *link      // nil while there is no connection
+	oom    bool       // the kernel killed something in the container for memory
+	fresh  bool       // there was no connection yet, so no command ever ran
+	paused bool       // the engine has said so last
+	ended  bool       // by death or by Destroy; no new link is made
+	cause  error      // why, when it ended
 }
 
 func (b *Backend) newInstance(container, name, volume string, env []string, user, network string) *instance {
@@ -69,7 +71,7 @@ func inWorkspace(dir string) string {
 	}
 }
 
-// Gone is closed when the container has died, or was paused.
+// Gone is closed when the container has died.
 func (i *instance) Gone() <-chan struct{} { return i.gone }
 
 // Destroy removes the container with everything that runs in it, and its volume.
@@ -98,7 +100,7 @@ func (i *instance) connect(ctx context.Context) (*link, error) {
 	if l, err := i.present(); l != nil || err != nil {
 		return l, err
 	}
-	conn, err := i.b.dialAgent(ctx, i.container, i.user)
+	conn, err := i.dialAgent(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +112,7 @@ func (i *instance) connect(ctx context.Context) (*link, error) {
 		conn.Close()
 		return nil, cause
 	}
-	i.link = l
+	i.link, i.fresh = l, false
 	i.b.done.Go(l.follow) // with mu held: a Close that has begun has ended the instance
 	i.mu.Unlock()
 	return l, nil
@@ -124,6 +126,13 @@ func (i *instance) present() (*link, error) {
 		return nil, i.cause
 	}
 	return i.link, nil
+}
+
+// unlinked reports whether a connection was lost and not made again.
+func (i *instance) unlinked() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.link == nil && !i.ended && !i.fresh && !i.paused
 }
 
 // unlink forgets l, which has ended.

@@ -35,6 +35,9 @@ func (l *link) explain(err error) error {
 	select {
 	case <-l.Done():
 	default:
+		if l.instance.isPaused() {
+			return fmt.Errorf("%w: %w", l.instance.death("is paused"), err)
+		}
 		return err
 	}
 	if refused := (*backend.StartError)(nil); errors.As(err, &refused) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
 )
@@ -63,6 +64,11 @@ type Options struct {
 	// before the sandbox's own.
 	Env map[string]string
 
+	// AbandonAfter is for how long a container outlives its service: one to which
+	// no service has been connected for so long ends by itself. 0 is 24 hours;
+	// negative is for ever, or until the sandbox's Lifetime is over.
+	AbandonAfter time.Duration
+
 	// Labels are put on every container, besides those of the sandbox's Config.
 	Labels map[string]string
 }
@@ -71,12 +77,13 @@ const (
 	// DefaultImage is what a sandbox starts from when nothing else is said.
 	DefaultImage = "debian:stable-slim"
 
-	defaultOwner         = "default"
-	defaultNetwork       = "none"
-	defaultPIDs          = 512
-	defaultMemory        = 1 << 30
-	defaultCPUs          = 1.0
-	defaultTmpSize int64 = 256 << 20
+	defaultOwner              = "default"
+	defaultNetwork            = "none"
+	defaultPIDs               = 512
+	defaultMemory             = 1 << 30
+	defaultCPUs               = 1.0
+	defaultAbandonAfter       = 24 * time.Hour
+	defaultTmpSize      int64 = 256 << 20
 )
 
 // resolve returns a copy of o with every default in its place.
@@ -91,6 +98,7 @@ func (o *Options) resolve() Options {
 	r.Network = cmp.Or(r.Network, defaultNetwork)
 	r.TmpSize = cmp.Or(r.TmpSize, defaultTmpSize)
 	r.Limits = limits(r.Limits, backend.Limits{Memory: defaultMemory, CPUs: defaultCPUs, PIDs: defaultPIDs})
+	r.AbandonAfter = cmp.Or(r.AbandonAfter, defaultAbandonAfter)
 	r.Mounts = slices.Clone(r.Mounts)
 	r.Env = maps.Clone(r.Env)
 	r.Labels = maps.Clone(r.Labels)

@@ -71,6 +71,9 @@ func containerOf(sb sandbox.Sandbox) string { return "sandbox-" + sb.ID() }
 
 // describe returns a record for a failure's text.
 func describe(rec *sandbox.Execution) string {
+	if rec == nil {
+		return "no record"
+	}
 	code := "none"
 	if rec.ExitCode != nil {
 		code = fmt.Sprint(*rec.ExitCode)

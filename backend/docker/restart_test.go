@@ -24,6 +24,7 @@ const (
 	ownerVar    = "SANDBOX_TEST_OWNER"
 	imageVar    = "SANDBOX_TEST_SERVICE_IMAGE"
 	lifetimeVar = "SANDBOX_TEST_LIFETIME"
+	abandonVar  = "SANDBOX_TEST_ABANDON"
 )
 
 var services = map[string]func(){"sleep": sleepService}
@@ -39,7 +40,9 @@ func sleepService() {
 	}
 	lifetime, err := time.ParseDuration(os.Getenv(lifetimeVar))
 	check(err)
-	b, err := docker.New(context.Background(), &docker.Options{Owner: os.Getenv(ownerVar), Image: os.Getenv(imageVar)})
+	abandon, err := time.ParseDuration("0" + os.Getenv(abandonVar))
+	check(err)
+	b, err := docker.New(context.Background(), &docker.Options{Owner: os.Getenv(ownerVar), Image: os.Getenv(imageVar), AbandonAfter: abandon})
 	check(err)
 	sb, err := sandbox.New(context.Background(), b, &sandbox.Config{
 		Lifetime: lifetime, Env: map[string]string{"KEPT": "yes"}, Labels: map[string]string{"room": "blue"},
@@ -164,6 +167,26 @@ func TestDeadline(t *testing.T) {
 	}
 	newBackend(t, docker.Options{Owner: owner})
 	nothingLeft(t, api, owner)
+}
+
+// A container without a lifetime ends when no service has come back for long
+// enough, and not while there is one.
+func TestAbandoned(t *testing.T) {
+	t.Setenv(abandonVar, "2s")
+	api := engine(t)
+	id, kill := startService(t, ownerOf(t), 0)
+	there := func() bool {
+		_, err := api.ContainerInspect(testContext(t), "sandbox-"+id, client.ContainerInspectOptions{})
+		return err == nil
+	}
+	time.Sleep(4 * time.Second)
+	if !there() {
+		t.Error("it has ended under its service")
+	}
+	kill()
+	eventually(t, "the container is gone", func() bool { return !there() })
+	newBackend(t, docker.Options{})
+	nothingLeft(t, api, ownerOf(t))
 }
 
 // running reports whether a process of that command line is in the container.

@@ -16,10 +16,11 @@ const (
 
 // watch follows the engine's events about the owner's containers until ctx ends.
 // The end of a container ends the connection to its agent too; that somebody
-// paused it shows only here.
+// paused it shows only here. Sandboxes that have lost their connection get a new
+// one when the engine is back: a container counts itself abandoned without.
 func (b *Backend) watch(ctx context.Context) {
 	filters := ownedBy(b.opts.Owner).Add("type", string(events.ContainerEventType)).Add("event",
-		string(events.ActionDestroy), string(events.ActionDie), string(events.ActionOOM), string(events.ActionPause))
+		string(events.ActionDestroy), string(events.ActionDie), string(events.ActionOOM), string(events.ActionPause), string(events.ActionUnPause))
 	backoff := minBackoff
 	for ctx.Err() == nil {
 		stream := b.api.Events(ctx, client.EventsListOptions{Filters: filters})
@@ -42,7 +43,11 @@ func (b *Backend) catchUp(ctx context.Context) bool {
 		return false
 	}
 	for _, i := range b.sandboxes() {
-		i.check(ctx)
+		if i.check(ctx); i.unlinked() {
+			bounded, cancel := context.WithTimeout(ctx, answerTime)
+			i.connect(bounded)
+			cancel()
+		}
 	}
 	b.removeDebris(ctx)
 	return true

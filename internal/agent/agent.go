@@ -8,7 +8,11 @@
 // Beside the service: [NewLocal].
 package agent
 
-import "time"
+import (
+	"time"
+
+	"github.com/sandbox-go/sandbox/internal/agent/wire"
+)
 
 // Reserve is how many processes and threads the agent itself needs of a
 // container's limit, besides one supervisor's worth of them, SupervisorThreads,
@@ -21,8 +25,21 @@ const (
 // ServeCommand returns the command line of the agent, which is at path in the
 // container, that serves executions on its stdin and stdout. It must run as root
 // with the capabilities SETUID, SETGID, SETPCAP and KILL, and CHOWN, with which it
-// makes the directory home the user's own before it gives it up.
-func ServeCommand(path, home, user string) []string { return []string{path, "serve", home, user} }
+// makes the directory home the user's own before it gives it up. In a container
+// that is fresh, where no command ever ran, it may follow the image's links, and
+// lets the user write to home and /tmp whatever the image says of them. Where it
+// cannot, it says [Unusable] on stderr and ends.
+func ServeCommand(path, home, user string, fresh bool) []string {
+	argv := []string{path, "serve", home, user}
+	if fresh {
+		argv = append(argv, "fresh")
+	}
+	return argv
+}
+
+// Unusable begins what the agent says of an image in which commands could not
+// write where they must.
+const Unusable = wire.Unusable
 
 // FilesCommand returns the beginning of the command line of a files.Client, whose
 // process is the agent's program wherever that lies: a command's first process is
@@ -30,11 +47,8 @@ func ServeCommand(path, home, user string) []string { return []string{path, "ser
 func FilesCommand() []string { return []string{"/proc/self/exe", "files"} }
 
 // InitCommand returns the command line of a container's first process. It reaps,
-// forwards signals, and ends, and the container with it, after lifetime; 0 is
-// never.
-func InitCommand(path string, lifetime time.Duration) []string {
-	if lifetime <= 0 {
-		return []string{path, "init"}
-	}
-	return []string{path, "init", lifetime.String()}
+// forwards signals, and ends, and the container with it, after lifetime, or when no
+// ServeCommand has run in it for the time abandoned. 0 is never.
+func InitCommand(path string, lifetime, abandoned time.Duration) []string {
+	return []string{path, "init", max(lifetime, 0).String(), max(abandoned, 0).String()}
 }

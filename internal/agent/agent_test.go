@@ -58,7 +58,7 @@ func startAgent(t *testing.T) *agentProcess {
 	if err := os.WriteFile(path, program, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	argv := agent.ServeCommand(path, "", "")
+	argv := agent.ServeCommand(path, "", "", false)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = []string{}
 	cmd.Stderr = os.Stderr

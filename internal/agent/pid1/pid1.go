@@ -4,8 +4,10 @@
 package pid1
 
 import (
+	"bytes"
 	"os"
 	"os/signal"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,10 +15,18 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent/harden"
 )
 
+// looks is how many times an absence is looked for before it has lasted too long,
+// and longestLook how long at most from one look to the next.
+const (
+	looks       = 10
+	longestLook = time.Minute
+)
+
 // Main reaps what is left to the container's first process, and passes signals
-// on to all others. It returns, which ends the container, at SIGTERM, or after the
-// lifetime that the arguments may hold: the service that made the container may
-// not be there any more.
+// on to all others. The arguments are a lifetime, and for how long the agents of
+// services may be absent; 0 is for ever. It returns, which ends the container, at
+// SIGTERM, and when either is over: the service that made the container may not be
+// there any more.
 //
 // SIGTERM is not passed on. A command that it ended would seem to have ended by
 // itself, when it was the sandbox that ended.
@@ -27,14 +37,23 @@ func Main(args []string) error {
 	if err := harden.Drop(unix.CAP_CHOWN); err != nil {
 		return err
 	}
-	var over <-chan time.Time
-	if len(args) > 0 {
-		lifetime, err := time.ParseDuration(args[0])
-		if err != nil {
+	var limits [2]time.Duration // lifetime, absence
+	for i := range min(len(limits), len(args)) {
+		var err error
+		if limits[i], err = time.ParseDuration(args[i]); err != nil {
 			return err
 		}
-		over = time.After(lifetime)
 	}
+	var over, look <-chan time.Time
+	if limits[0] > 0 {
+		over = time.After(limits[0])
+	}
+	if limits[1] > 0 {
+		ticker := time.NewTicker(min(limits[1]/looks+1, longestLook))
+		defer ticker.Stop()
+		look = ticker.C
+	}
+	seen := time.Now()
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
 	reap()
@@ -42,6 +61,13 @@ func Main(args []string) error {
 		select {
 		case <-over:
 			return nil
+		case <-look:
+			switch {
+			case served():
+				seen = time.Now()
+			case time.Since(seen) > limits[1]:
+				return nil
+			}
 		case s := <-signals:
 			switch s {
 			case unix.SIGTERM:
@@ -54,6 +80,26 @@ func Main(args []string) error {
 			}
 		}
 	}
+}
+
+// served reports whether a process of root's runs here besides this one: an agent
+// that serves, for no command can become root. When that cannot be seen, one does.
+func served() bool {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return true
+	}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		status, err := os.ReadFile("/proc/" + entry.Name() + "/status")
+		if err == nil && bytes.Contains(status, []byte("\nUid:\t0\t")) {
+			return true
+		}
+	}
+	return false
 }
 
 // reap collects all that has ended.

@@ -26,14 +26,15 @@ const (
 )
 
 // Container serves executions on stdin and stdout until they end. Before, it makes
-// home the user's own. The main goroutine must call it.
-func Container(home, user string) error {
+// home the user's own; fresh says that no command ever ran here. The main goroutine
+// must call it.
+func Container(home, user string, fresh bool) error {
 	n, err := begin()
 	if err != nil {
 		return err
 	}
 	defer n.close()
-	if err := prepareHome(home, user); err != nil {
+	if err := prepare(home, user, fresh); err != nil {
 		return err
 	}
 	conn, err := newStdio()

@@ -131,6 +131,10 @@ func (r *Reader) fill(size int) error {
 // Complaint begins what a process that cannot start says in place of its hello.
 const Complaint = "sandbox-agent: "
 
+// Unusable begins what the agent says on stderr of an image in which commands
+// could not write where they must.
+const Unusable = "unusable image"
+
 // Greet says Hello and reads the other side's, and nothing beyond it.
 func Greet(rw io.ReadWriter) error {
 	if err := Write(rw, &Hello{Version: Version}); err != nil {

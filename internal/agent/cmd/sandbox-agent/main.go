@@ -34,7 +34,7 @@ func main() {
 		if len(os.Args) > 3 {
 			home, user = os.Args[2], os.Args[3]
 		}
-		err = serve.Container(home, user)
+		err = serve.Container(home, user, len(os.Args) > 4)
 	case "files":
 		os.Exit(files.Main(os.Args[2:]))
 	case "init":
