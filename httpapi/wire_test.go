@@ -372,7 +372,7 @@ func wire() []wireTest {
 		{name: "file-list-missing", method: "GET", path: files + "?path=none&list=true", code: 404},
 		{name: "file-stat", method: "GET", path: files + "?path=dir/text&stat=true", code: 200, want: `{"name":"dir/text","type":"file","size_bytes":6,"mode":"0750","modified_at":"*"}`},
 		{name: "file-stat-missing", method: "GET", path: files + "?path=none&stat=true", code: 404},
-		{name: "file-remove-a-parent", method: "DELETE", path: files + "?path=dir/..&recursive=true", code: 400, want: sbError("dir/..: invalid argument", "invalid_request")},
+		{name: "file-remove-a-parent", method: "DELETE", path: files + "?path=dir/..&recursive=true", code: 400, want: sbError("dir/..: is a directory by itself and not an entry of one: name the entries that are in it", "invalid_request")},
 		{name: "file-remove-the-start", method: "DELETE", path: files + "?path=.&recursive=true", code: 400},
 		{name: "file-write", method: "PUT", path: files, body: `{"path":"new/deep/file","content":"héllo"}`, code: 200, want: `{"object":"file","path":"new/deep/file","size_bytes":6}`},
 		{name: "file-write-base64", method: "PUT", path: files, body: `{"path":"b","content":"Yf8A","encoding":"base64","mode":"0700"}`, code: 200, want: `{"object":"file","path":"b","size_bytes":3}`},

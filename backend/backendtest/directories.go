@@ -92,6 +92,43 @@ func directoryCases() []Case {
 			s.same("what a link led to", s.readFile("kept/f"), "kept")
 		},
 	}, {
+		Name:  "the-start-directory-stays",
+		Rule:  "The start directory can be neither removed nor moved nor replaced, whatever it is called, and a removal that is refused has deleted nothing.",
+		needs: needFiles,
+		run: func(s *subject) {
+			s.writeFile("d/f", "kept")
+			s.writeFile("f", "kept")
+			s.links(".", "here", ".")
+			want := s.list(".", true)
+			f := s.Files()
+			for _, name := range []string{
+				".", "./", "./.", "d/..", "d/../", "here/.", "here/..", "here/d/..", "..",
+				"/workspace", "/workspace/", "/workspace//", "/workspace/.", "/workspace/d/..", "/workspace/d/../",
+				"/home/user", "/home/user/", "/home/user/.", "/home/user/here/.", "/",
+			} {
+				refused := []error{fs.ErrInvalid, fs.ErrPermission, backend.ErrOutside}
+				for _, recursive := range []bool{true, false} {
+					s.refused("remove", name, f.Remove(s.ctx, name, recursive), refused...)
+				}
+				s.refused("rename", name, f.Rename(s.ctx, name, "moved"), refused...)
+				s.refused("rename over", name, f.Rename(s.ctx, "d", name), refused...)
+				s.same("what there is after "+name, s.list(".", true), want)
+			}
+		},
+	}, {
+		Name:  "a-refused-removal-deletes-nothing",
+		Rule:  "A directory that cannot be removed, for want of rights to its parent or to what is below it, is left with all that is in it.",
+		needs: needFiles | needShell,
+		run: func(s *subject) {
+			s.completed(s.shell("mkdir -p top/a top/ro/dir; echo >top/a/f; echo >top/ro/dir/f; chmod 555 top/ro"), 0, "", "")
+			defer s.shell("chmod 755 top/ro")
+			want := s.list(".", true)
+			for name, of := range map[string]string{"top/ro/dir": "top/ro/dir", "top/ro/dir/": "top/ro/dir/", "top/ro": "top/ro", "top": "top/ro"} {
+				s.refused("remove", of, s.Files().Remove(s.ctx, name, true), fs.ErrPermission)
+				s.same("what there is after "+name, s.list(".", true), want)
+			}
+		},
+	}, {
 		Name:  "a-rename-moves-and-replaces",
 		Rule:  "Rename moves a file or a directory, and replaces a file that is in its way.",
 		needs: needFiles,
@@ -105,6 +142,10 @@ func directoryCases() []Case {
 			}
 			s.same("what there is", s.list(".", true), "dir other\nfile other/\xff\n")
 			s.same("the file", s.readFile("other/\xff"), "moved")
+			if err := s.Files().Rename(s.ctx, "/workspace/other", "/home/user/back"); err != nil {
+				s.Errorf("rename between two names of the start directory: %v", err)
+			}
+			s.same("what there is", s.list(".", true), "dir back\nfile back/\xff\n")
 		},
 	}, {
 		Name:  "names-mean-what-the-kernel-says",

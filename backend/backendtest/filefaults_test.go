@@ -104,6 +104,24 @@ func fileFaults() []fault {
 		{name: "remove-removes-all", caughtBy: "directories-are-made-and-removed", files: func(o *otherFiles) {
 			o.remove = func(ctx context.Context, name string, _ bool) error { return o.Files.Remove(ctx, name, true) }
 		}},
+		{name: "start-directory-emptied", caughtBy: "the-start-directory-stays", files: func(o *otherFiles) {
+			o.remove = func(ctx context.Context, name string, recursive bool) error {
+				if recursive {
+					for info := range o.Files.List(ctx, name, false) {
+						o.Files.Remove(ctx, name+"/"+info.Path, true)
+					}
+				}
+				return o.Files.Remove(ctx, name, recursive)
+			}
+		}},
+		{name: "rename-of-one-name-only", caughtBy: "a-rename-moves-and-replaces", files: func(o *otherFiles) {
+			o.rename = func(ctx context.Context, from, to string) error {
+				if strings.HasPrefix(from, "/workspace/") != strings.HasPrefix(to, "/workspace/") {
+					return &fs.PathError{Op: "rename", Path: from, Err: errors.New("invalid cross-device link")}
+				}
+				return o.Files.Rename(ctx, from, to)
+			}
+		}},
 		{name: "rename-does-not-replace", caughtBy: "a-rename-moves-and-replaces", files: func(o *otherFiles) {
 			o.rename = func(ctx context.Context, from, to string) error {
 				if _, err := o.Files.Stat(ctx, to); err == nil {
@@ -154,6 +172,24 @@ func fileFaults() []fault {
 
 		// Archives
 		{name: "archive-without-times", caughtBy: "a-tree-goes-in-and-out", files: unpacking(func(h *tar.Header) { h.ModTime = h.ModTime.AddDate(1, 0, 0) })},
+		{name: "archive-without-times-of-directories", caughtBy: "a-tree-goes-in-and-out", files: unpacking(func(h *tar.Header) {
+			if h.Typeflag == tar.TypeDir {
+				h.ModTime = h.ModTime.AddDate(1, 0, 0)
+			}
+		})},
+		{name: "archive-of-files-only", caughtBy: "what-other-programs-pack-is-taken", files: func(o *otherFiles) {
+			o.unpack = func(ctx context.Context, dir string, archive io.Reader) error {
+				var copied bytes.Buffer
+				entries := tar.NewReader(io.TeeReader(archive, &copied))
+				for h, err := entries.Next(); err == nil; h, err = entries.Next() {
+					if h.Typeflag == tar.TypeXGlobalHeader {
+						return &fs.PathError{Op: "write tar", Path: h.Name, Err: backend.ErrSpecialFile}
+					}
+				}
+				return o.Files.WriteTar(ctx, dir, &copied)
+			}
+		}},
+		{name: "archive-cut-at-an-entry-taken", caughtBy: "a-broken-archive-is-an-error", files: unpacking(func(*tar.Header) {})},
 		{name: "archive-without-modes", caughtBy: "a-tree-goes-in-and-out", files: unpacking(func(h *tar.Header) { h.Mode = 0o755 })},
 		{name: "archive-with-links-made-files", caughtBy: "a-tree-goes-in-and-out", files: unpacking(func(h *tar.Header) { h.Typeflag = tar.TypeReg })},
 		{name: "archive-without-hard-links", caughtBy: "hard-links-are-kept-together", files: unpacking(func(h *tar.Header) {

@@ -132,12 +132,18 @@ func (s *subject) refused(what, name string, err error, causes ...error) {
 		s.Errorf("%s of %q: want an *Error over a *PathError with the name, got %v", what, name, err)
 		return
 	}
+	s.causedBy(fmt.Sprintf("%s of %q", what, name), err, causes...)
+}
+
+// causedBy checks that err has one of the causes.
+func (s *subject) causedBy(what string, err error, causes ...error) {
+	s.Helper()
 	for _, cause := range causes {
 		if errors.Is(err, cause) {
 			return
 		}
 	}
-	s.Errorf("%s of %q: want %q, got %v", what, name, causes, err)
+	s.Errorf("%s: want %q, got %v", what, causes, err)
 }
 
 // firstError returns the error of a listing, or nil.

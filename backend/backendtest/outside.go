@@ -80,6 +80,24 @@ func reachCases() []Case {
 			}
 		},
 	}, {
+		Name:  "odd-names-are-refused-with-a-reason",
+		Rule:  "What can be opened and not read, what has unreadable files below it, and what is on another file system is refused with a cause to ask for, before any of it is done.",
+		needs: needFiles | needShell | needProc,
+		run: func(s *subject) {
+			s.writeFile("f", "kept")
+			refused := []error{fs.ErrInvalid, fs.ErrPermission, backend.ErrSpecialFile, backend.ErrOutside}
+			s.refused("read", "/proc/self/mem", s.readError("/proc/self/mem"), refused...)
+			for _, name := range []string{"/dev/null", "/proc/f"} {
+				s.causedBy("rename to "+name, s.Files().Rename(s.ctx, "f", name), append(refused, fs.ErrNotExist)...)
+			}
+			r, err := s.Files().ReadTar(s.ctx, "/")
+			if err == nil {
+				r.Close()
+			}
+			s.causedBy("read tar of /", err, refused...)
+			s.same("the file", s.readFile("f"), "kept")
+		},
+	}, {
 		Name:  "what-changes-does-not-block",
 		Rule:  "Nothing blocks on a file that becomes a FIFO, a directory or a link while it is opened; it is read whole, or not at all.",
 		needs: needFiles | needShell,

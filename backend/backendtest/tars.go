@@ -104,6 +104,25 @@ func tarCases() []Case {
 			}
 		},
 	}, {
+		Name:  "what-other-programs-pack-is-taken",
+		Rule:  "An archive may have what git and GNU tar put into theirs: a comment for all of it, a name of its own, and files with holes.",
+		needs: needFiles,
+		run: func(s *subject) {
+			archive := slices.Concat(
+				s.blocks(tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "pax_global_header", PAXRecords: map[string]string{"comment": "of git"}}),
+				gnuBlock('V', "a volume", 0, 0),
+				gnuBlock('S', "sparse", 4, 1028), []byte("hole"), make([]byte, 508),
+				gnuBlock('D', "dumped/", 6, 0), []byte("Yfile\x00"), make([]byte, 506),
+				s.blocks(tar.Header{Typeflag: tar.TypeReg, Name: "dumped/file", Mode: 0o644, Size: 3}),
+				make([]byte, 1024))
+			if err := s.Files().WriteTar(s.ctx, "dir", bytes.NewReader(archive)); err != nil {
+				s.Errorf("write tar: %v", err)
+			}
+			s.same("what there is", s.list("dir", true), "dir dumped\nfile dumped/file\nfile sparse\n")
+			s.same("the file with a hole", s.readFile("dir/sparse"), strings.Repeat("\x00", 1024)+"hole")
+			s.same("the file", s.readFile("dir/dumped/file"), "xxx")
+		},
+	}, {
 		Name:  "a-broken-archive-is-an-error",
 		Rule:  "An archive that ends too early, is none, or whose reading fails is an error.",
 		needs: needFiles,
@@ -113,6 +132,8 @@ func tarCases() []Case {
 				s.Fatalf("archive: %v", err)
 			}
 			for what, r := range map[string]io.Reader{
+				"nothing":  strings.NewReader(""),
+				"an entry": bytes.NewReader(whole[:512+100_352]), // as far as its last block
 				"half":     bytes.NewReader(whole[:len(whole)/2]),
 				"nonsense": strings.NewReader(strings.Repeat("no archive ", 1000)),
 				"failing":  io.MultiReader(bytes.NewReader(whole[:len(whole)-1024]), failing{}),
@@ -121,8 +142,43 @@ func tarCases() []Case {
 					s.Errorf("%s of an archive is no error", what)
 				}
 			}
+			if err := s.Files().WriteTar(s.ctx, "none", s.archive()); err != nil {
+				s.Errorf("an archive without entries: %v", err)
+			}
 		},
 	}}
+}
+
+// blocks returns an archive without its end.
+func (s *subject) blocks(headers ...tar.Header) []byte {
+	s.Helper()
+	whole, err := io.ReadAll(s.archive(headers...))
+	if err != nil {
+		s.Fatalf("archive: %v", err)
+	}
+	return whole[:len(whole)-1024]
+}
+
+// gnuBlock makes the header of an entry as GNU tar does: of a file with a hole, whose
+// last size bytes are stored, of the realSize that it has.
+func gnuBlock(kind byte, name string, size, realSize int) []byte {
+	b := make([]byte, 512)
+	copy(b, name)
+	copy(b[100:], "0000755\x000000000\x000000000\x00")
+	copy(b[124:], fmt.Sprintf("%011o\x00%011o\x00", size, 1_000_000_000))
+	copy(b[148:], "        ")
+	b[156] = kind
+	copy(b[257:], "ustar  \x00")
+	if kind == 'S' {
+		copy(b[386:], fmt.Sprintf("%011o\x00%011o\x00", realSize-size, size))
+		copy(b[483:], fmt.Sprintf("%011o\x00", realSize))
+	}
+	sum := 0
+	for _, c := range b {
+		sum += int(c)
+	}
+	copy(b[148:], fmt.Sprintf("%06o\x00 ", sum))
+	return b
 }
 
 // entries renders an archive, an entry a line, sorted.
@@ -146,7 +202,7 @@ func (s *subject) entries(r io.Reader) string {
 		case tar.TypeReg:
 			line += fmt.Sprintf(" %v %d %s", info.Mode(), h.Size, h.ModTime.UTC().Format(time.DateOnly))
 		default:
-			line += " " + info.Mode().String()
+			line += fmt.Sprintf(" %v %s", info.Mode(), h.ModTime.UTC().Format(time.DateOnly))
 		}
 		lines = append(lines, line+"\n")
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/files"
@@ -27,6 +28,8 @@ func (p *Process) Files() backend.Files { return p.command.inst.Files() }
 func (i *instance) resolve(name string) (backend.Files, string, error) {
 	if !path.IsAbs(name) {
 		name = "/workspace/" + name
+	} else if rest, ok := strings.CutPrefix(name, "/home/user"); ok && (rest == "" || rest[0] == '/') {
+		name = "/workspace" + rest
 	}
 	tree, err := i.tree()
 	return tree, "." + name, err
@@ -40,7 +43,7 @@ func (i *instance) tree() (backend.Files, error) {
 		return nil, errGone
 	}
 	if i.root != nil {
-		return files.In(i.root), nil
+		return files.In(i.root, "workspace"), nil
 	}
 	dir, err := os.MkdirTemp("", "sandbox-fake-")
 	if err != nil {
@@ -59,7 +62,7 @@ func (i *instance) tree() (backend.Files, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	i.root = root
-	return files.In(root), nil
+	return files.In(root, "workspace"), nil
 }
 
 // removeFiles removes what tree has made.

@@ -52,5 +52,5 @@ func (i *instance) tree() (backend.Files, error) {
 		}
 		i.open = root
 	}
-	return files.In(i.open), nil
+	return files.In(i.open, "."), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -39,8 +40,29 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: cause(err)}
 }
 
+// A told is a promised cause that says more of itself.
+type told struct {
+	error // what it says
+	kind  error
+}
+
+func (t told) Is(target error) bool { return target == t.kind }
+
+// invalid returns fs.ErrInvalid in words that say what to change.
+func invalid(text string) error { return told{errors.New(text), fs.ErrInvalid} }
+
+// transient are the errors of the system that another try may not have. Every other
+// one that has no kind of its own says what the name cannot be used for.
+var transient = []syscall.Errno{
+	syscall.EAGAIN, syscall.EINTR, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ESTALE, syscall.ETIMEDOUT,
+}
+
 // cause returns the promised cause that err is, or what is in it of others.
 func cause(err error) error {
+	var already told
+	if errors.As(err, &already) {
+		return already
+	}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
 		switch errno { // ENOTEMPTY matches fs.ErrExist too
@@ -50,8 +72,12 @@ func cause(err error) error {
 			return backend.ErrNotDirectory
 		case syscall.ENOTEMPTY:
 			return backend.ErrNotEmpty
-		case syscall.EINVAL, syscall.EBUSY:
+		case syscall.EINVAL:
 			return fs.ErrInvalid
+		case syscall.EBUSY:
+			return invalid("is in use by the system, as a mount point is")
+		case syscall.EROFS:
+			return told{errno, fs.ErrPermission}
 		case syscall.ENXIO:
 			return backend.ErrSpecialFile
 		case syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG:
@@ -66,8 +92,10 @@ func cause(err error) error {
 		}
 	}
 	switch {
-	case errno != 0:
+	case slices.Contains(transient, errno):
 		return errno
+	case errno != 0:
+		return told{errno, fs.ErrInvalid}
 	case errors.Is(err, tar.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF):
 		return backend.ErrArchive
 	}

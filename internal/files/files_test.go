@@ -86,7 +86,7 @@ func each(t *testing.T, f func(t *testing.T, dir string, fl backend.Files)) {
 			t.Fatal(err)
 		}
 		defer root.Close()
-		f(t, dir, files.In(root))
+		f(t, dir, files.In(root, "."))
 	})
 	t.Run("process-with-root", func(t *testing.T) {
 		dir := t.TempDir()
@@ -171,11 +171,10 @@ func TestFailedWriteLeavesTheOldContent(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		content, more := io.Pipe()
+		defer more.Close()
 		go func() {
 			more.Write([]byte("half"))
 			cancel()
-			time.Sleep(10 * time.Millisecond)
-			more.Close()
 		}()
 		if err := fl.Write(ctx, "f", content, 0o644); !errors.Is(err, context.Canceled) {
 			t.Errorf("Write gave %v, want its context's error", err)
@@ -389,4 +388,38 @@ func TestTarRefusesToLeadOut(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestShrinkingFile checks that an archive stays whole when a file gets shorter
+// while it is read.
+func TestShrinkingFile(t *testing.T) {
+	dir := t.TempDir()
+	const size = 4 << 20
+	must(t, os.WriteFile(dir+"/a", bytes.Repeat([]byte("x"), size), 0o644))
+	must(t, os.WriteFile(dir+"/b", []byte("after"), 0o644))
+	root, err := os.OpenRoot(dir)
+	must(t, err)
+	defer root.Close()
+	r, err := files.In(root, ".").ReadTar(t.Context(), ".")
+	must(t, err)
+	defer r.Close()
+	entries := tar.NewReader(r)
+	h, err := entries.Next()
+	must(t, err)
+	_, err = io.CopyN(io.Discard, entries, 1<<20)
+	must(t, err)
+	must(t, os.Truncate(dir+"/a", 0))
+	n, err := io.Copy(io.Discard, entries)
+	if h.Size != size || n != size-1<<20 || err != nil {
+		t.Errorf("the file has %d bytes, of which %d came after it shrank, %v", h.Size, n, err)
+	}
+	h, err = entries.Next()
+	must(t, err)
+	rest, err := io.ReadAll(entries)
+	if h.Name != "b" || string(rest) != "after" || err != nil {
+		t.Errorf("the next file is %s with %q, %v", h.Name, rest, err)
+	}
+	if _, err := entries.Next(); err != io.EOF {
+		t.Errorf("the archive ends with %v", err)
+	}
 }

@@ -38,7 +38,7 @@ func run(args []string) error {
 			return err
 		}
 		defer r.Close()
-		tree = In(r)
+		tree = In(r, ".")
 	}
 	do, ok := operations[op]
 	if !ok || len(args) != do.args {
@@ -176,8 +176,10 @@ func decodeError(op, line string) error {
 	}
 	cause := errors.New(text)
 	for _, k := range kinds {
-		if k.name == kind {
+		if k.name == kind && k.err.Error() == text {
 			cause = k.err
+		} else if k.name == kind {
+			cause = told{cause, k.err}
 		}
 	}
 	return &fs.PathError{Op: op, Path: name, Err: cause}

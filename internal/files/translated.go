@@ -87,7 +87,13 @@ func (t translated) Rename(ctx context.Context, from, to string) error {
 	if err != nil {
 		return pathError("rename", to, err)
 	}
-	return t.do("rename", from, func(f backend.Files, from string) error { return f.Rename(ctx, from, inside) })
+	return t.do("rename", from, func(f backend.Files, from string) error {
+		err := f.Rename(ctx, from, inside)
+		if p := (*fs.PathError)(nil); errors.As(err, &p) && p.Path == inside {
+			p.Path = to
+		}
+		return err
+	})
 }
 
 func (t translated) ReadTar(ctx context.Context, name string) (r io.ReadCloser, err error) {

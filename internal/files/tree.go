@@ -20,13 +20,16 @@ import (
 type Tree struct {
 	place place
 	root  *os.Root // nil for everywhere
+	start string   // the start directory, which is not to be removed
 }
 
-// In returns the files below root, out of which no name leads.
-func In(root *os.Root) *Tree { return &Tree{place: root, root: root} }
+// In returns the files below root, out of which no name leads. The start directory
+// is in it under the name start.
+func In(root *os.Root, start string) *Tree { return &Tree{place: root, root: root, start: start} }
 
-// Everywhere returns all files; relative names are below the working directory.
-func Everywhere() *Tree { return &Tree{place: everywhere{}} }
+// Everywhere returns all files. The start directory, where relative names begin, is
+// the working directory.
+func Everywhere() *Tree { return &Tree{place: everywhere{}, start: "."} }
 
 var _ backend.Files = (*Tree)(nil)
 
@@ -98,14 +101,26 @@ func (t *Tree) list(ctx context.Context, name, below string, recursive bool, yie
 
 // names returns the names in a directory, sorted.
 func (t *Tree) names(dir string) ([]string, error) {
-	f, err := t.place.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, names, err := t.openNames(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	return names, f.Close()
+}
+
+// openNames opens a directory, and returns the names in it, sorted.
+func (t *Tree) openNames(dir string) (*os.File, []string, error) {
+	f, err := t.place.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
 	names, err := f.Readdirnames(-1)
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
 	slices.Sort(names)
-	return names, err
+	return f, names, nil
 }
 
 func (t *Tree) Read(ctx context.Context, name string, offset, limit int64) (io.ReadCloser, error) {
@@ -123,13 +138,25 @@ func (t *Tree) Read(ctx context.Context, name string, offset, limit int64) (io.R
 	if limit >= 0 {
 		r = io.LimitReader(f, limit)
 	}
-	return &reading{bounded{ctx, r}, f}, nil
+	return &reading{bounded{ctx, r}, f, name}, nil
 }
 
+// A reading is of one file. Some, as /proc/self/mem, can be opened and not read.
 type reading struct {
-	io.Reader
-	io.Closer
+	r    bounded
+	file *os.File
+	name string
 }
+
+func (r *reading) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if err != nil && err != io.EOF && r.r.ctx.Err() == nil {
+		err = pathError("read", r.name, err)
+	}
+	return n, err
+}
+
+func (r *reading) Close() error { return r.file.Close() }
 
 // openRegular opens a regular file for reading, and nothing else, without
 // blocking on what is something else.
@@ -226,39 +253,4 @@ func (t *Tree) Mkdir(_ context.Context, name string, mode fs.FileMode) error {
 		err = backend.ErrNotDirectory
 	}
 	return pathError("mkdir", name, err)
-}
-
-func (t *Tree) Remove(_ context.Context, name string, recursive bool) error {
-	if !named(name) {
-		return pathError("remove", name, fs.ErrInvalid)
-	}
-	if recursive {
-		if _, err := t.place.Lstat(name); err != nil {
-			return pathError("remove", name, err)
-		}
-		return pathError("remove", name, t.place.RemoveAll(name))
-	}
-	return pathError("remove", name, t.place.Remove(name))
-}
-
-// named reports whether name ends in the name of an entry, which can be removed, and
-// not in a root, a directory itself or its parent. RemoveAll would empty those first
-// and then fail.
-func named(name string) bool {
-	name = strings.TrimRight(name, "/")
-	switch name[strings.LastIndexByte(name, '/')+1:] {
-	case "", ".", "..":
-		return false
-	}
-	return true
-}
-
-func (t *Tree) Rename(_ context.Context, from, to string) error {
-	err := t.place.Rename(from, to)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, missing := t.place.Lstat(from); missing == nil {
-			return pathError("rename", to, err)
-		}
-	}
-	return pathError("rename", from, err)
 }
