@@ -32,6 +32,10 @@
 // harness says it has, is skipped and says so. The backend's name is never looked
 // at.
 //
+// The first case runs one command. When it fails, the others are not run. A case that
+// hangs fails alone, with the stacks of all goroutines. With -v each case says how it
+// ended as soon as it has.
+//
 // Long counts are a tenth of the promised ones, and full with
 // SANDBOX_TEST_FULL=1 in the environment.
 //
@@ -104,13 +108,14 @@ type Case struct {
 
 	needs need
 	alone bool // it counts what other cases have too
+	smoke bool // it comes first, and has to end soon
 	run   func(*subject)
 }
 
 // Cases returns all cases, by theme.
 func Cases() []Case {
 	return slices.Concat(
-		endedCases(), startCases(), overCases(), inputCases(), outputCases(), readerCases(),
+		smokeCase(), endedCases(), startCases(), overCases(), inputCases(), outputCases(), readerCases(),
 		killCases(), escapeCases(), lifeCases(), leakCases(), isolationCases(), driverCases(),
 		writtenCases(), signalCases(), handleCases(),
 		fileCases(), directoryCases(), tarCases(), reachCases(), portCases(),
@@ -119,40 +124,60 @@ func Cases() []Case {
 }
 
 // Run runs each case as a subtest of t, in parallel where they do not disturb each
-// other.
+// other. The first runs alone: when it fails, nothing else can work, and the others
+// are not run.
 func Run(t *testing.T, h Harness) {
-	for _, c := range Cases() {
-		t.Run(c.Name, func(t *testing.T) {
-			if !c.alone {
-				t.Parallel()
-			}
-			if !h.Bubble {
-				c.Check(t, h)
-				return
-			}
-			skipped := false
-			synctest.Test(t, func(t *testing.T) {
-				defer func() { skipped = t.Skipped() }()
-				c.Check(t, h)
-			})
-			if skipped {
-				t.SkipNow() // the bubble's test does not pass it on
-			}
-		})
+	cases := Cases()
+	if !runCase(t, cases[0], h, false) {
+		t.Fatalf("the backend runs no command at all: the other %d cases are not run", len(cases)-1)
+	}
+	for _, c := range cases[1:] {
+		runCase(t, c, h, !c.alone)
 	}
 }
 
-// A case that takes caseTime is cancelled. One that then still hangs a minute later
-// ends the test binary, which shows where.
-const caseTime = 3 * time.Minute
+func runCase(t *testing.T, c Case, h Harness, parallel bool) bool {
+	return t.Run(c.Name, func(t *testing.T) {
+		if parallel {
+			t.Parallel()
+		}
+		if !h.Bubble {
+			c.Check(t, h)
+			return
+		}
+		skipped := false
+		synctest.Test(t, func(t *testing.T) {
+			defer func() { skipped = t.Skipped() }()
+			c.Check(t, h)
+		})
+		if skipped {
+			t.SkipNow() // the bubble's test does not pass it on
+		}
+	})
+}
+
+// A case that takes caseTime is cancelled. One that then still hangs after hangTime
+// fails alone, and the test goes on without it.
+const (
+	caseTime  = 3 * time.Minute
+	smokeTime = 30 * time.Second
+	hangTime  = time.Minute
+)
 
 // Check runs the case and reports to tb. With Harness.Bubble the caller provides
 // the bubble.
 func (c Case) Check(tb testing.TB, h Harness) {
-	ctx, cancel := context.WithTimeout(context.Background(), caseTime)
+	limit := caseTime
+	if c.smoke {
+		limit = smokeTime
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	watchdog := time.AfterFunc(caseTime+time.Minute, func() { panic("backendtest: case " + c.Name + " hangs") })
-	defer watchdog.Stop()
+	watched(tb, limit+hangTime, func(tb testing.TB) { c.check(ctx, tb, h) })
+}
+
+func (c Case) check(ctx context.Context, tb testing.TB, h Harness) {
+	began := time.Now()
 	s := &subject{TB: tb, h: h, ctx: ctx}
 	s.backend = h.New(tb)
 	defer s.closing("the backend", s.backend.Close)
@@ -160,8 +185,11 @@ func (c Case) Check(tb testing.TB, h Harness) {
 		tb.Skipf("it needs %s", missing)
 	}
 	defer func() {
+		// The testing package tells how a parallel test ended when all have.
 		if tb.Failed() {
-			tb.Logf("rule: %s", c.Rule)
+			tb.Logf("failed after %v: the rule is: %s", time.Since(began).Round(time.Millisecond), c.Rule)
+		} else {
+			tb.Logf("holds, after %v", time.Since(began).Round(time.Millisecond))
 		}
 	}()
 	b := &spy{Backend: s.backend}

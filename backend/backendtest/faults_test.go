@@ -32,6 +32,10 @@ func faults() []fault {
 
 func commandFaults() []fault {
 	return []fault{
+		{name: "nothing-exits-as-it-did", caughtBy: "a-command-runs", process: onWait(func(_ backend.Exit, err error) (backend.Exit, error) {
+			return backend.Exit{}, err
+		})},
+
 		// Output
 		{name: "streams-swapped", caughtBy: "streams-are-apart", start: func(s *backend.Spec) {
 			s.Stdout, s.Stderr = s.Stderr, s.Stdout
