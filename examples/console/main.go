@@ -32,8 +32,13 @@ import (
 	"github.com/sandbox-go/sandbox/httpapi"
 )
 
-// closeTime is for the last events and answers, and the removal of the sandboxes.
-const closeTime = 8 * time.Second
+const (
+	// closeTime is for the last events and answers, and the removal of the sandboxes.
+	closeTime = 8 * time.Second
+
+	// lifetime is the age at which a sandbox ends, also where no console is left.
+	lifetime = 24 * time.Hour
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -59,14 +64,14 @@ func run(ctx context.Context, args []string) error {
 	}
 	defer l.Close()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	b, err := newBackend(ctx, *backendName, *image)
+	b, err := newBackend(ctx, *backendName, *image, deployment(l.Addr()))
 	if err != nil {
 		return err
 	}
 	for _, caveat := range b.Info().Caveats {
 		log.Warn(caveat, "backend", b.Info().Name)
 	}
-	m := sandbox.NewManager(b, &sandbox.ManagerOptions{Logger: log})
+	m := sandbox.NewManager(b, &sandbox.ManagerOptions{Lifetime: lifetime, Logger: log})
 	if err := m.Restore(ctx); err != nil {
 		log.Error("not all that an earlier run has left was taken up", "error", err)
 	}
@@ -91,13 +96,23 @@ func run(ctx context.Context, args []string) error {
 	return errors.Join(err, shutDown(server, h, m, b))
 }
 
+// deployment returns a name that no other deployment on the same engine has: none on this
+// host has the same address at the same time.
+func deployment(addr net.Addr) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return "examples/console " + host + " " + addr.String()
+}
+
 // newBackend returns the backend of that name.
-func newBackend(ctx context.Context, name, image string) (backend.Backend, error) {
+func newBackend(ctx context.Context, name, image, owner string) (backend.Backend, error) {
 	switch name {
 	case "local":
 		return local.New(nil)
 	case "docker":
-		return docker.New(ctx, &docker.Options{Image: image, Owner: "examples/console"})
+		return docker.New(ctx, &docker.Options{Image: image, Owner: owner})
 	}
 	return nil, fmt.Errorf("there is no backend %q: use local or docker", name)
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/sandbox-go/sandbox"
@@ -13,7 +16,9 @@ import (
 )
 
 func main() {
-	if err := tour(context.Background()); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := tour(ctx); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -23,22 +28,25 @@ func tour(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer b.Close(ctx)
+	defer b.Close(context.WithoutCancel(ctx)) // also after Ctrl-C, which ends ctx
 	sb, err := sandbox.New(ctx, b, nil, nil)
 	if err != nil {
 		return err
 	}
-	defer sb.Close(ctx)
-	run := func(cmd sandbox.Command) {
+	defer sb.Close(context.WithoutCancel(ctx))
+	run := func(cmd sandbox.Command) error {
 		rec, err := sb.Run(ctx, cmd)
 		if err != nil {
-			log.Fatal(err)
+			return err
 		}
 		show(rec)
+		return ctx.Err() // its record says cancelled
 	}
 
 	fmt.Println("A result. That a command fails is data, not an error.")
-	run(sandbox.Command{Shell: "echo hello; echo oops >&2; exit 3"})
+	if err := run(sandbox.Command{Shell: "echo hello; echo oops >&2; exit 3"}); err != nil {
+		return err
+	}
 
 	fmt.Println("\nA live stream, as it comes.")
 	_, stream, err := sb.Follow(ctx, sandbox.Command{Shell: "for i in 1 2 3; do echo tick $i; sleep .2; done"})
@@ -58,15 +66,22 @@ func tour(ctx context.Context) error {
 	}
 
 	fmt.Println("\nA timeout. What was written is kept, and a process that got away is dead too.")
-	run(sandbox.Command{
+	err = run(sandbox.Command{
 		Shell:   "setsid sh -c 'sleep 1; touch survivor' & echo started; sleep 60",
 		Timeout: 500 * time.Millisecond,
 	})
-	time.Sleep(time.Second) // now look for what it would have done
-	run(sandbox.Command{Shell: "ls survivor"})
+	if err != nil {
+		return err
+	}
+	// Now look for what it would have done.
+	if err := run(sandbox.Command{Shell: "sleep 1; ls survivor"}); err != nil {
+		return err
+	}
 
 	fmt.Println("\nOutput that is too long: the beginning and the end are kept, and the rest is counted.")
-	run(sandbox.Command{Shell: "seq 1000000", MaxOutput: 12, MaxTail: 15})
+	if err := run(sandbox.Command{Shell: "seq 1000000", MaxOutput: 12, MaxTail: 15}); err != nil {
+		return err
+	}
 
 	fmt.Println("\nA cancel, from another goroutine or by the context.")
 	ex, err := sb.Start(ctx, sandbox.Command{Shell: "trap '' TERM; sleep 60"})
