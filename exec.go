@@ -117,7 +117,9 @@ type Exec interface {
 	WriteStdin(ctx context.Context, p []byte) (int, error)
 
 	// CloseStdin ends the command's input after what was written. It may be
-	// called again.
+	// called again. On a terminal it types the terminal's eof character; one in
+	// raw mode, or without that character, is hung up: its programs get SIGHUP,
+	// and what they print afterwards is lost.
 	CloseStdin() error
 
 	// Signal sends s to the command's process group. The error wraps

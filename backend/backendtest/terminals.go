@@ -94,6 +94,32 @@ func terminalCases() []Case {
 			}
 		},
 	}, {
+		Name:  "any-terminal's-input-ends",
+		Rule:  "CloseStdin types the eof character that the terminal has; a terminal in raw mode, where there is none, is hung up. The program reads nothing that was not written.",
+		needs: needTerminal | needShell,
+		run: func(s *subject) {
+			for _, test := range []struct{ set, rest, want string }{
+				{"stty -echo eof ^X", "wc -c <got", "ready2\r\n"},
+				{"trap '' HUP; stty raw -echo", "exit 0", "ready"},
+			} {
+				e, stream := s.follow(sandbox.Command{
+					Shell:    "rm -f got; " + test.set + "; printf ready; tee got >/dev/null; " + test.rest,
+					Terminal: &sandbox.TerminalSize{}, OpenStdin: true,
+				})
+				s.next(stream)
+				stream.Close()
+				s.write(e, "a\n")
+				s.eventually("the input is read", func() bool { return s.size("got") == 2 })
+				if err := e.CloseStdin(); err != nil {
+					s.Errorf("close of the input: %v", err)
+				}
+				s.completed(s.wait(e), 0, test.want, "")
+				if n := s.size("got"); n != 2 {
+					s.Errorf("after %q the program read %d bytes, want 2", test.set, n)
+				}
+			}
+		},
+	}, {
 		Name:  "ctrl-c-interrupts",
 		Rule:  "Ctrl-C sends SIGINT to the foreground process group.",
 		needs: needTerminal,

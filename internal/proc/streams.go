@@ -29,9 +29,8 @@ type Streams struct {
 func NewStreams(files []*os.File, spec *backend.Spec) (*Streams, error) {
 	s := &Streams{over: make(chan struct{}), closeStdin: func() {}}
 	var stdin *os.File
-	end := ""
 	if spec.Terminal != nil {
-		s.terminal, end = files[0], endOfInput
+		s.terminal = files[0]
 		var err error
 		if stdin, err = duplicate(s.terminal); err != nil {
 			closeAll(files)
@@ -57,7 +56,7 @@ func NewStreams(files []*os.File, spec *backend.Spec) (*Streams, error) {
 		s.pumps = append(s.pumps, pump)
 	}
 	if spec.Stdin != nil {
-		go s.feed(stdin, spec.Stdin, end)
+		go s.feed(stdin, spec.Stdin)
 	}
 	return s, nil
 }
@@ -89,13 +88,23 @@ func (s *Streams) doneAfter(n int) func() {
 	}
 }
 
-// feed copies the input, and then what ends it. A command that no longer reads, and
+// feed copies the input, and then ends it. A command that no longer reads, and
 // a Read that fails, are no errors: the input ends there. Nobody waits for a Read
-// in progress.
-func (s *Streams) feed(stdin *os.File, r io.Reader, end string) {
+// in progress. A terminal where no end can be typed is hung up, after what is in it
+// now.
+func (s *Streams) feed(stdin *os.File, r io.Reader) {
 	defer s.closeStdin()
-	io.Copy(onlyWriter{stdin}, r)
-	io.WriteString(stdin, end)
+	_, err := io.Copy(onlyWriter{stdin}, r)
+	if s.terminal == nil || errors.Is(err, os.ErrClosed) {
+		return
+	}
+	if end := endOfInput(stdin); len(end) > 0 {
+		stdin.Write(end)
+		return
+	}
+	for _, p := range s.pumps {
+		p.Finish()
+	}
 }
 
 // Resize changes the size of the terminal.

@@ -64,6 +64,21 @@ func resize(terminal syscall.Conn, size backend.TerminalSize) error {
 	return err
 }
 
-// endOfInput is what ends a terminal's input: the first completes a line that was
-// begun, the second says that there is no other.
-const endOfInput = "\x04\x04"
+// endOfInput returns what ends a terminal's input when it is typed: the first completes
+// a line that was begun, the second says that there is no other. It is empty where
+// nothing does, since the terminal is raw or has no eof character. A program that has
+// only taken its lines apart, as line editors do, knows that character itself.
+func endOfInput(terminal syscall.Conn) (end []byte) {
+	raw, err := terminal.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	raw.Control(func(fd uintptr) {
+		t, err := unix.IoctlGetTermios(int(fd), getTermios)
+		if err != nil || t.Lflag&(unix.ICANON|unix.ISIG) == 0 || t.Cc[unix.VEOF] == noChar {
+			return
+		}
+		end = []byte{t.Cc[unix.VEOF], t.Cc[unix.VEOF]}
+	})
+	return end
+}
