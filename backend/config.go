@@ -74,6 +74,10 @@ type Info struct {
 	// OwnNetwork: commands have a network of their own, or none.
 	OwnNetwork bool `json:"own_network"`
 
+	// OwnKernel: commands have a kernel that is not that of the machine on which
+	// the sandbox runs, and that they attack first.
+	OwnKernel bool `json:"own_kernel"`
+
 	// OOM: Exit.OOMKilled and Usage.OOMKills are told.
 	OOM bool `json:"oom"`
 

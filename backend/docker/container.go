@@ -26,6 +26,7 @@ type plan struct {
 	image   *image
 	agent   *program
 	network string
+	limits  backend.Limits // as the engine is to enforce them
 	create  client.ContainerCreateOptions
 }
 
@@ -41,6 +42,9 @@ func (b *Backend) plan(cfg *backend.Config, img *image, program *program, now ti
 	}
 	if cfg.Network != "" {
 		p.network = cfg.Network
+	}
+	if p.limits = limits(cfg.Limits, b.opts.Limits); p.limits.PIDs > 0 {
+		p.limits.PIDs += PIDReserve
 	}
 	mounts, err := b.mounts(p, cfg, labels)
 	if err != nil {
@@ -72,7 +76,7 @@ func (b *Backend) plan(cfg *backend.Config, img *image, program *program, now ti
 			Tmpfs:          map[string]string{"/tmp": b.tmpfs()},
 			Mounts:         mounts,
 			LogConfig:      container.LogConfig{Type: "none"},
-			Resources:      resources(limits(cfg.Limits, b.opts.Limits)),
+			Resources:      resources(p.limits),
 		},
 	}
 	return p, nil
@@ -119,8 +123,7 @@ func resources(l backend.Limits) container.Resources {
 		r.NanoCPUs = int64(math.Round(l.CPUs * 1e9))
 	}
 	if l.PIDs > 0 {
-		pids := l.PIDs + PIDReserve
-		r.PidsLimit = &pids
+		r.PidsLimit = &l.PIDs
 	}
 	return r
 }

@@ -23,6 +23,9 @@ func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Inst
 	defer b.done.Done()
 	ctx, cancel := b.whileOpen(ctx)
 	defer cancel()
+	if err := enforced(limits(cfg.Limits, b.opts.Limits), b.engine.limits); err != nil {
+		return nil, err
+	}
 	img, err := b.image(ctx, cmp.Or(cfg.Image, b.opts.Image))
 	if err != nil {
 		return nil, err
@@ -93,8 +96,8 @@ func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*in
 	}
 	if _, err = b.api.ContainerStart(whole, made.ID, client.ContainerStartOptions{}); err != nil {
 		err = b.refusal(p, err)
-	} else if _, err = i.connect(ctx); errors.Is(err, errUnusable) {
-		err = p.badImage(err)
+	} else {
+		err = i.join(ctx, p)
 	}
 	if err != nil {
 		i.end(errDestroyed)
@@ -102,4 +105,17 @@ func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*in
 		return nil, err
 	}
 	return i, nil
+}
+
+// join makes the first connection to the agent, and sees whether the limits hold: an
+// engine may have dropped them without a word.
+func (i *instance) join(ctx context.Context, p *plan) error {
+	l, err := i.connect(ctx)
+	switch {
+	case errors.Is(err, errUnusable):
+		return p.badImage(err)
+	case err != nil || i.b.engine.hidden:
+		return err
+	}
+	return enforced(p.limits, l.Limits())
 }

@@ -9,7 +9,8 @@
 // health check. Commands run as uid 1000, whether the image knows that user or
 // not, without any capability, with no_new_privs, the engine's default seccomp
 // profile, no network, and limits of processes, memory and CPU; [Options] and
-// [backend.Config] change that. /tmp is memory.
+// [backend.Config] change that. A limit that the engine does not enforce, a default
+// one too, is an error of Create; a negative one accepts a sandbox without. /tmp is memory.
 //
 // Any image for linux/amd64 or linux/arm64 will do; a command given as Shell
 // needs a sh in it.
@@ -57,9 +58,10 @@ const (
 // A Backend makes sandboxes on one engine. Its methods may be called
 // concurrently.
 type Backend struct {
-	opts Options
-	host string // the engine's address
-	api  *client.Client
+	opts   Options
+	host   string // the engine's address
+	api    *client.Client
+	engine engine
 
 	alive context.Context // ends when Close is called
 	stop  context.CancelCauseFunc
@@ -95,6 +97,10 @@ func New(ctx context.Context, opts *Options) (*Backend, error) {
 		api.Close()
 		return nil, err
 	}
+	if b.engine, err = b.ask(ctx); err != nil {
+		api.Close()
+		return nil, err
+	}
 	if err := b.tidy(ctx); err != nil {
 		api.Close()
 		return nil, err
@@ -123,9 +129,9 @@ func (b *Backend) ping(ctx context.Context) error {
 	}
 }
 
-// Info says what containers promise.
+// Info says what containers promise, on the engine that New asked.
 func (b *Backend) Info() backend.Info {
-	info := backend.Info{
+	return backend.Info{
 		Name:        "docker",
 		Containment: backend.ContainmentSupervisor,
 		OwnUser:     true,
@@ -134,15 +140,10 @@ func (b *Backend) Info() backend.Info {
 		Terminal:    true,
 		Files:       true,
 		Ports:       ownNetwork(b.opts.Network),
-		OOM:         !strings.HasPrefix(b.opts.Runtime, "runsc"),
+		OwnKernel:   b.engine.kernel == gVisorKernel || b.engine.kernel == guestKernel,
+		OOM:         b.engine.tellsOOM(),
+		Caveats:     b.engine.caveats(),
 	}
-	if b.opts.Runtime == "" || b.opts.Runtime == "runc" {
-		info.Caveats = append(info.Caveats, "Sandboxes share the kernel of the engine's machine. Name another runtime, such as runsc or kata, for commands that may attack it.")
-	}
-	if !info.OOM {
-		info.Caveats = append(info.Caveats, "The runtime does not tell which processes were killed for memory.")
-	}
-	return info
 }
 
 // Close destroys the sandboxes and ends the connection to the engine. After an

@@ -24,6 +24,7 @@ const (
 	NoNetwork    Problem = "no such network"
 	NameTaken    Problem = "name taken"
 	BadMount     Problem = "bad mount"
+	NoLimit      Problem = "limit not enforced"
 )
 
 // Error returns the problem in words.

@@ -59,6 +59,12 @@ type process struct {
 // Wait adds to an error why the connection ended.
 func (p *process) Wait() (backend.Exit, error) {
 	exit, err := p.Process.Wait()
+	if !p.link.instance.b.engine.tellsOOM() {
+		exit.OOMKilled = false
+		if exit.Usage != nil {
+			exit.Usage.OOMKills = 0
+		}
+	}
 	if err != nil {
 		err = p.link.explain(err)
 	}

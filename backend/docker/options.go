@@ -46,7 +46,8 @@ type Options struct {
 	Network string
 
 	// Limits bound one sandbox. A zero field is its default: 512 processes,
-	// 1 GiB of memory without swap, one CPU. A negative one is no limit.
+	// 1 GiB of memory without swap, one CPU. A negative one is no limit, which
+	// must be said where the engine does not enforce it: Create fails otherwise.
 	Limits backend.Limits
 
 	// TmpSize bounds /tmp, which is memory and counts as such. 0 is 256 MiB;

@@ -96,6 +96,7 @@ func (b *Backend) Info() backend.Info {
 		OwnUser:     true,
 		OwnFiles:    true,
 		OwnNetwork:  true,
+		OwnKernel:   true,
 		OOM:         true,
 		Terminal:    true,
 		Files:       true,

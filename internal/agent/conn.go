@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -19,6 +20,7 @@ import (
 // container. Its methods may be called concurrently.
 type Conn struct {
 	session *yamux.Session
+	limits  wire.Limits
 	inputs  atomic.Int64 // numbers of inputs
 	tasks   sync.WaitGroup
 
@@ -31,7 +33,7 @@ type Conn struct {
 // the greeting only.
 func Dial(ctx context.Context, rwc io.ReadWriteCloser) (*Conn, error) {
 	stop := context.AfterFunc(ctx, func() { rwc.Close() })
-	err := wire.Greet(rwc)
+	limits, err := greet(rwc)
 	if !stop() {
 		err = ctx.Err()
 	}
@@ -43,7 +45,29 @@ func Dial(ctx context.Context, rwc io.ReadWriteCloser) (*Conn, error) {
 		rwc.Close()
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	return &Conn{session: session}, nil
+	return &Conn{session: session, limits: *limits}, nil
+}
+
+// greet reads what an agent in a container says first.
+func greet(rw io.ReadWriter) (*wire.Limits, error) {
+	if err := wire.Greet(rw); err != nil {
+		return nil, err
+	}
+	m, err := wire.NewReader(rw).Next()
+	if err != nil {
+		return nil, err
+	}
+	limits, ok := m.(*wire.Limits)
+	if !ok {
+		return nil, errors.New("unexpected message")
+	}
+	return limits, nil
+}
+
+// Limits returns what the agent saw, when it began, of the limits that the kernel
+// holds the container to. A zero field is not to be seen, a negative one is none.
+func (c *Conn) Limits() backend.Limits {
+	return backend.Limits{Memory: c.limits.Memory, CPUs: c.limits.CPUs, PIDs: c.limits.PIDs}
 }
 
 // Done is closed when the connection has ended, for whatever reason. The agent

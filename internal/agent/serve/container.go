@@ -44,6 +44,9 @@ func Container(home, user string, fresh bool) error {
 	if err := wire.Greet(conn); err != nil {
 		return err
 	}
+	if err := wire.Write(conn, limits()); err != nil {
+		return err
+	}
 	session, err := mux.Server(conn)
 	if err != nil {
 		return err

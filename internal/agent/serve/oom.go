@@ -5,8 +5,8 @@ package serve
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,26 +21,19 @@ type oomCounter struct {
 // newOOMCounter finds the count, which stays open: when memory has ended is no
 // time to open files.
 func newOOMCounter() *oomCounter {
-	for _, path := range oomFiles() {
-		if f, err := os.Open(path); err == nil {
-			return &oomCounter{f, int(f.Fd())}
-		}
+	group, ok := findCgroup("memory")
+	if !ok {
+		return nil
 	}
-	return nil
-}
-
-// oomFiles returns where the count may be: by the first version of control groups
-// a file of the container's memory controller, by the second one of the
-// container's group, which may or may not be the root of what it sees.
-func oomFiles() []string {
-	files := []string{"/sys/fs/cgroup/memory/memory.oom_control"}
-	b, _ := os.ReadFile("/proc/self/cgroup")
-	for line := range strings.Lines(string(b)) {
-		if group, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			files = append(files, "/sys/fs/cgroup"+group+"/memory.events")
-		}
+	name := "memory.oom_control"
+	if group.version == 2 {
+		name = "memory.events"
 	}
-	return append(files, "/sys/fs/cgroup/memory.events")
+	f, err := os.Open(filepath.Join(group.dir, name))
+	if err != nil {
+		return nil
+	}
+	return &oomCounter{f, int(f.Fd())}
 }
 
 // kills reads the count. Both files have a line "oom_kill N".

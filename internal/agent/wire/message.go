@@ -29,6 +29,7 @@ const (
 	KindResize
 	KindDial
 	KindDialed
+	KindLimits
 )
 
 // A Message is one of the types of this file.
@@ -39,6 +40,15 @@ type Message interface {
 
 // Hello is the first message of each side, and tells its Version.
 type Hello struct{ Version int }
+
+// Limits follows the Hello of an agent in a container: what it sees of the limits
+// that the kernel holds the container to. Zero is a limit that is not to be seen,
+// negative is none.
+type Limits struct {
+	Memory int64   // bytes
+	CPUs   float64 // processors' worth of time
+	PIDs   int64   // processes and threads
+}
 
 // Start asks for a command to be started. The answer is Started or Refused. On the
 // same stream or socket another may follow Refused, or Exit, Over and Empty.
@@ -174,8 +184,17 @@ func (*Spawn) Kind() Kind   { return KindSpawn }
 func (*Spawned) Kind() Kind { return KindSpawned }
 func (*Settle) Kind() Kind  { return KindSettle }
 func (*Settled) Kind() Kind { return KindSettled }
+func (*Limits) Kind() Kind  { return KindLimits }
 
 func (m *Hello) code(c *codec) { codeInt(c, &m.Version) }
+
+func (m *Limits) code(c *codec) {
+	codeInt(c, &m.Memory)
+	millionths := int64(m.CPUs * 1e6)
+	codeInt(c, &millionths)
+	m.CPUs = float64(millionths) / 1e6
+	codeInt(c, &m.PIDs)
+}
 
 func (m *Start) code(c *codec) {
 	codeString(c, &m.Shell)
@@ -328,6 +347,8 @@ func newMessage(k Kind) Message {
 		return new(Dial)
 	case KindDialed:
 		return new(Dialed)
+	case KindLimits:
+		return new(Limits)
 	}
 	return nil
 }

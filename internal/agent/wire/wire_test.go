@@ -20,6 +20,7 @@ func messages() []wire.Message {
 	survivors := []backend.Survivor{{PID: 7, Name: "a (b) c"}, {PID: 1 << 22}}
 	return []wire.Message{
 		&wire.Hello{Version: wire.Version},
+		&wire.Limits{Memory: 1 << 40, CPUs: 0.5, PIDs: -1},
 		&wire.Start{
 			Shell: "echo \x00\xff", Argv: []string{"a", ""}, Dir: "/x", Env: []string{"A=b\nc"}, User: "u:g",
 			UID: -1, GID: 1 << 31, Own: true, HasInput: true, Input: 9,
