@@ -21,11 +21,11 @@ const acceptTime = 5 * time.Second
 // listens reports whether the user has the listener that a connection to ip and port
 // arrives at.
 func listens(user account, ip net.IP, port int) (bool, error) {
-	sockets, err := tcpSockets(uint16(port))
+	listeners, err := tcpListeners(uint16(port))
 	if err != nil {
 		return false, err
 	}
-	best := sockets.listener(ip)
+	best := listeners.listener(ip)
 	return best != nil && best.isOf(user), nil
 }
 
@@ -37,12 +37,10 @@ func reaches(ctx context.Context, user account, conn net.Conn) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, acceptTime)
 	defer cancel()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		sockets, err := tcpSockets(there.Port())
-		if err != nil {
-			return false, err
-		}
-		other := sockets.connection(there, here)
+		other, err := tcpConnection(there, here)
 		switch {
+		case err != nil:
+			return false, err
 		case other == nil:
 			return false, nil
 		case other.inode != 0:
@@ -55,11 +53,13 @@ func reaches(ctx context.Context, user account, conn net.Conn) (bool, error) {
 		// Nobody has accepted it yet, and older kernels do not say whose it will be.
 		// If every listener is the user's, it is the user's: what waited for one that
 		// is gone was broken off with it.
-		if sockets.allOf(user) {
-			if sockets, err = tcpSockets(there.Port()); err != nil || sockets.connection(there, here) != nil {
-				return err == nil, err
-			}
-			return false, nil
+		listeners, err := tcpListeners(there.Port())
+		if err != nil {
+			return false, err
+		}
+		if listeners.allOf(user) {
+			other, err = tcpConnection(there, here)
+			return other != nil, err
 		}
 		select {
 		case <-time.After(pause):
@@ -151,6 +151,24 @@ func (all sockets) connection(local, remote netip.AddrPort) *socket {
 		}
 	}
 	return nil
+}
+
+// tcpListeners returns what listens on a port. Asking the kernel for just that takes
+// microseconds; to read its tables may take milliseconds.
+func tcpListeners(port uint16) (sockets, error) {
+	if all, err := diagListeners(port); err == nil {
+		return all, nil
+	}
+	return tcpSockets(port)
+}
+
+// tcpConnection returns the end of a connection, or nil.
+func tcpConnection(local, remote netip.AddrPort) (*socket, error) {
+	if s, err := diagConnection(local, remote); err == nil {
+		return s, nil
+	}
+	all, err := tcpSockets(local.Port())
+	return all.connection(local, remote), err
 }
 
 // tcpSockets reads the kernel's tables.

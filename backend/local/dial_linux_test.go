@@ -141,3 +141,43 @@ func TestConnectionTellsItsOwner(t *testing.T) {
 		}
 	}
 }
+
+// TestSocketsEitherWay checks that asking the kernel and reading its tables tell the
+// same.
+func TestSocketsEitherWay(t *testing.T) {
+	for _, place := range [][2]string{{"tcp4", "127.0.0.1:0"}, {"tcp", "[::]:0"}, {"tcp6", "[::1]:0"}} {
+		t.Run(place[0]+"-"+place[1], func(t *testing.T) {
+			l, err := net.Listen(place[0], place[1])
+			if err != nil {
+				t.Skipf("this machine has no %s: %v", place[0], err)
+			}
+			defer l.Close()
+			at := l.Addr().(*net.TCPAddr)
+			for _, ip := range []string{"127.0.0.1", "::1"} {
+				conn, err := net.Dial("tcp", net.JoinHostPort(ip, fmt.Sprint(at.Port)))
+				if err != nil {
+					continue // of the other family
+				}
+				there, here := conn.RemoteAddr().(*net.TCPAddr).AddrPort(), conn.LocalAddr().(*net.TCPAddr).AddrPort()
+				for n := range 2 { // before it is accepted, and after
+					asked, read, err := local.DiagAndTables(uint16(at.Port), there, here)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if asked != read {
+						t.Errorf("over %s: asked %s, read %s", ip, asked, read)
+					}
+					if n > 0 {
+						break
+					}
+					accepted, err := l.Accept()
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer accepted.Close()
+				}
+				conn.Close()
+			}
+		})
+	}
+}
