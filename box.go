@@ -32,9 +32,10 @@ type box struct {
 	mu       sync.Mutex // guards all below
 	status   SandboxStatus
 	execs    map[string]*handle
-	enlisted int                // how many there have been
-	keys     map[string]*handle // of those with a Command.Key, by it
-	finished []*handle          // those of execs that are over, oldest first
+	enlisted int                      // how many there have been
+	keys     map[string]*handle       // of those with a Command.Key, by it
+	starting map[string]chan struct{} // keys whose execution somebody is about to start
+	finished []*handle                // those of execs that are over, oldest first
 }
 
 // A keeper is what a Manager does for its sandboxes.
@@ -51,10 +52,19 @@ type keeper interface {
 	// longer is.
 	recorded(*handle)
 	forgotten(*handle)
+
+	// events is where the sandbox's observer is called from.
+	events() *events
+
+	// closed is told that the sandbox has been removed.
+	closed(context.Context)
 }
 
 // unmanaged is the keeper of a sandbox without a Manager.
-type unmanaged struct{}
+type unmanaged struct{ observed *events }
+
+func (u unmanaged) events() *events            { return u.observed }
+func (u unmanaged) closed(ctx context.Context) { u.observed.wait(ctx) }
 
 func (unmanaged) label(*Config)                         {}
 func (unmanaged) admit(context.Context) (func(), error) { return func() {}, nil }
@@ -104,6 +114,7 @@ func openBox(info backend.Info, cfg Config, instance backend.Instance, created t
 		status:   SandboxRunning,
 		execs:    make(map[string]*handle),
 		keys:     make(map[string]*handle),
+		starting: make(map[string]chan struct{}),
 	}
 	go sb.watch()
 	return sb
@@ -188,20 +199,24 @@ func (sb *box) start(ctx context.Context, cmd Command, follow bool) (h *handle, 
 	if cmd.Terminal != nil && !sb.backend.Terminal {
 		return nil, nil, fmt.Errorf("a terminal: %w", errors.ErrUnsupported)
 	}
-	if known, err := sb.known(cmd.Key); known != nil || err != nil {
+	known, release, err := sb.reserve(ctx, cmd.Key)
+	if known != nil || err != nil {
 		return sb.join(known, follow, err)
 	}
+	defer release()
 	done, err := sb.keeper.admit(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	h = newHandle(ctx, sb, cmd, done)
-	if known, err := sb.enlist(h); known != nil || err != nil {
+	if err := sb.enlist(h); err != nil {
+		h.drop()
 		done()
-		return sb.join(known, follow, err)
+		return nil, nil, err
 	}
+	release() // others may have it from now on
 	h, r, err = sb.join(h, follow, nil)
-	h.start(cmd.Stdin)
+	h.start()
 	return h, r, err
 }
 
@@ -232,27 +247,64 @@ func (sb *box) usableLocked() error {
 	}
 }
 
-// known returns the execution of that key that is remembered, or nil.
-func (sb *box) known(key string) (*handle, error) {
-	sb.mu.Lock()
-	defer sb.mu.Unlock()
-	return sb.knownLocked(key)
-}
-
-func (sb *box) knownLocked(key string) (*handle, error) {
-	if key != "" && sb.keys[key] != nil {
-		return sb.keys[key], nil
+// reserve returns the execution of that key that is remembered. When there is none
+// it makes the caller the only one who starts one, until release is called; others
+// wait for that here, without a turn of their own.
+func (sb *box) reserve(ctx context.Context, key string) (known *handle, release func(), err error) {
+	for {
+		known, starting, err := sb.tryReserve(key)
+		if known != nil || err != nil {
+			return known, nil, err
+		}
+		if starting == nil {
+			return nil, sync.OnceFunc(func() { sb.release(key) }), nil
+		}
+		select {
+		case <-starting:
+		case <-sb.life.Done():
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
 	}
-	return nil, sb.usableLocked()
 }
 
-// enlist makes h one of the sandbox's executions, so that Close ends it. When
-// there is one of its key already, it returns that instead.
-func (sb *box) enlist(h *handle) (known *handle, err error) {
+// tryReserve returns the execution of that key, or what is closed when the caller who
+// is about to start one has done so, or neither: then the caller has the key.
+func (sb *box) tryReserve(key string) (known *handle, starting chan struct{}, err error) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
-	if known, err := sb.knownLocked(h.cmd.Key); known != nil || err != nil {
-		return known, err
+	if key == "" {
+		return nil, nil, sb.usableLocked()
+	}
+	if known := sb.keys[key]; known != nil {
+		return known, nil, nil
+	}
+	if err := sb.usableLocked(); err != nil {
+		return nil, nil, err
+	}
+	if starting := sb.starting[key]; starting != nil {
+		return nil, starting, nil
+	}
+	sb.starting[key] = make(chan struct{})
+	return nil, nil, nil
+}
+
+// release gives back what reserve has given.
+func (sb *box) release(key string) {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	if starting := sb.starting[key]; starting != nil {
+		delete(sb.starting, key)
+		close(starting)
+	}
+}
+
+// enlist makes h one of the sandbox's executions, so that Close ends it.
+func (sb *box) enlist(h *handle) error {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	if err := sb.usableLocked(); err != nil {
+		return err
 	}
 	sb.execs[h.id] = h
 	sb.enlisted++
@@ -260,7 +312,7 @@ func (sb *box) enlist(h *handle) (known *handle, err error) {
 	if h.cmd.Key != "" {
 		sb.keys[h.cmd.Key] = h
 	}
-	return nil, nil
+	return nil
 }
 
 // record keeps h, which is over, and lets go of the oldest if it is one too many.
@@ -316,22 +368,56 @@ func (sb *box) Execs() []Exec {
 func (sb *box) Close(ctx context.Context) error {
 	select {
 	case sb.closing <- struct{}{}:
-		defer func() { <-sb.closing }()
 	case <-ctx.Done():
 		return &Error{Op: "close", Sandbox: sb.id, Err: ctx.Err()}
 	}
+	// A backend that takes longer than ctx holds the next Close up, not this one.
+	closed := make(chan error, 1)
+	go func() {
+		defer func() { <-sb.closing }()
+		closed <- sb.close(ctx)
+	}()
+	var err error
+	select {
+	case err = <-closed:
+	case <-ctx.Done():
+		timer := time.NewTimer(answerTime)
+		defer timer.Stop()
+		select {
+		case err = <-closed:
+		case <-timer.C:
+			err = fmt.Errorf("%w: %w", ctx.Err(), noAnswer("Destroy"))
+		}
+	}
+	if err != nil {
+		return &Error{Op: "close", Sandbox: sb.id, Err: err}
+	}
+	sb.keeper.closed(ctx)
+	return nil
+}
+
+// answerTime is how long a backend may take to see that a context has ended.
+const answerTime = time.Second
+
+// close closes the sandbox for one caller of Close.
+func (sb *box) close(ctx context.Context) error {
 	if sb.Info().Status == SandboxClosed {
 		return nil
 	}
 	sb.retire(SandboxClosing)
 	err := errors.Join(sb.cancelAll(ctx), sb.instance.Destroy(ctx))
 	if err != nil {
-		return &Error{Op: "close", Sandbox: sb.id, Err: err}
+		return err
 	}
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	sb.status = SandboxClosed
 	return nil
+}
+
+// log logs what nobody is there to be told.
+func (sb *box) log(msg string, args ...any) {
+	logError(sb.opts.Logger, msg, append(args, "sandbox", sb.id)...)
 }
 
 // cancelAll cancels what runs, without grace, and waits until it is over.

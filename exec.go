@@ -30,7 +30,8 @@ type Command struct {
 
 	// Stdin is streamed to the command, its end too; nil is an empty input. A
 	// command that does not read it is no error. A Read in progress when the
-	// command ends is not waited for, and a Read that fails ends the input.
+	// command ends is not waited for. A Read that fails or panics ends the input,
+	// and Execution.StdinErr says why.
 	Stdin io.Reader
 
 	// OpenStdin keeps the input open, after what Stdin gives, for
@@ -132,9 +133,10 @@ type Exec interface {
 
 	// Cancel kills the command and everything that it started, and returns when
 	// all is gone: nil, or a *SurvivorsError that names what is not, or an error
-	// that wraps ErrLost when that could not be found out. The record is then
-	// final, with status cancelled, unless the execution was over before. Cancel
-	// may be called again.
+	// that wraps ErrLost when that could not be found out. It says so too when
+	// something else has ended the command, such as its timeout. The record is then
+	// final, with status cancelled unless the execution was told to end, or was
+	// over, before. Cancel may be called again.
 	Cancel() error
 
 	sealed()

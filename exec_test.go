@@ -162,6 +162,7 @@ func TestStartError(t *testing.T) {
 		if _, err := s.Next(t.Context()); !errors.Is(err, backend.NotFound) {
 			t.Errorf("its stream gave %v, want the record's error", err)
 		}
+		synctest.Wait()
 		if !slices.Equal(seen, []sandbox.Status{sandbox.Failed}) {
 			t.Errorf("observed %v, want its failure alone", seen)
 		}

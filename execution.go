@@ -33,6 +33,11 @@ type Execution struct {
 	// wraps ErrLost when the kill could not be verified. Otherwise it is nil.
 	Err error
 
+	// StdinErr says why Command.Stdin could not be read to its end, an error of
+	// its own or a panic: the command's input has ended there. Otherwise it is nil,
+	// also when the command did not read all.
+	StdinErr error
+
 	Stdout, Stderr Output
 
 	// Usage is what the command cost; nil while it runs and where unknown.
@@ -120,6 +125,9 @@ func (e *Execution) WriteJSON(w io.Writer) error {
 	if e.Err != nil {
 		doc.Error = e.Err.Error()
 	}
+	if e.StdinErr != nil {
+		doc.StdinError = e.StdinErr.Error()
+	}
 	var reason Reason
 	if errors.As(e.Err, &reason) {
 		doc.Reason = reason
@@ -152,6 +160,7 @@ type executionJSON struct {
 	Signal      string          `json:"signal,omitempty"`
 	OOMKilled   bool            `json:"oom_killed,omitempty"`
 	Error       string          `json:"error,omitempty"`
+	StdinError  string          `json:"stdin_error,omitempty"`
 	Reason      Reason          `json:"reason,omitempty"`
 	Usage       *Usage          `json:"usage,omitempty"`
 }

@@ -70,7 +70,7 @@ func (m *Manager) removeByItself(mb *member) {
 	if err == nil {
 		return
 	}
-	m.opts.Logger.Error("sandbox not removed; this will be tried again", "sandbox", mb.id,
+	logError(m.opts.Logger, "sandbox not removed; this will be tried again", "sandbox", mb.id,
 		"owner", mb.key.Owner, "api", mb.key.API, "name", mb.key.Name, "in", againTime, "error", err)
 	m.mu.Lock()
 	defer m.mu.Unlock()

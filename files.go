@@ -106,7 +106,7 @@ func (f files) Write(ctx context.Context, name string, content io.Reader, mode f
 	if err := onlyPermissions(mode); err != nil {
 		return f.wrap("write", err)
 	}
-	return f.wrap("write", w.Write(w.ctx, name, content, mode))
+	return f.wrap("write", w.Write(w.ctx, name, &guardedReader{r: content}, mode))
 }
 
 func (f files) Mkdir(ctx context.Context, name string, mode fs.FileMode) error {
@@ -162,7 +162,7 @@ func (f files) WriteTar(ctx context.Context, name string, archive io.Reader) err
 		return err
 	}
 	defer w.done()
-	return f.wrap("write tar", w.WriteTar(w.ctx, name, archive))
+	return f.wrap("write tar", w.WriteTar(w.ctx, name, &guardedReader{r: archive}))
 }
 
 // reading returns what a work gave to be read, which is over with its Close.

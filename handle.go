@@ -18,7 +18,8 @@ type handle struct {
 	sb     *box
 	cmd    Command // without Stdin
 	out    *output
-	stdin  *stdin // nil when it is not kept open
+	given  io.Reader // Command.Stdin, guarded
+	stdin  *stdin    // nil when it is not kept open
 	began  time.Time
 	number int    // among those of the sandbox; it is guarded by sb.mu
 	admit  func() // gives the execution's turn back
@@ -30,31 +31,30 @@ type handle struct {
 	once  sync.Once     // closes hurry
 	done  chan struct{}
 
-	started chan struct{} // closed when it is known whether there is a process
+	started    chan struct{} // closed when it is known whether there is a process
+	startKnown func()        // closes started
 
 	mu      sync.Mutex      // guards all below
 	rec     Execution       // without the output and, while it runs, Duration
+	over    bool            // rec is final
 	process backend.Process // nil before it has started, and when it is over
 }
 
-// newHandle returns the handle of a command whose time begins now.
+// newHandle returns the handle of a command whose time begins now. Its time is to
+// be freed when it is not started.
 func newHandle(ctx context.Context, sb *box, cmd Command, admit func()) *handle {
 	cmd.Env = maps.Clone(cmd.Env)
 	cmd.Argv = slices.Clone(cmd.Argv)
-	var in *stdin
 	if cmd.Terminal != nil {
 		cmd.Terminal = new(*cmd.Terminal)
 	}
-	if cmd.OpenStdin || cmd.Terminal != nil {
-		in = newStdin(cmd.Stdin)
-	}
+	given := cmd.Stdin
 	cmd.Stdin = nil
 	h := &handle{
 		id:    newID("exec_"),
 		sb:    sb,
 		cmd:   cmd,
 		out:   newOutput(cmd.MaxOutput, cmd.MaxTail),
-		stdin: in,
 		began: time.Now(),
 		admit: admit,
 		free:  func() {},
@@ -63,6 +63,13 @@ func newHandle(ctx context.Context, sb *box, cmd Command, admit func()) *handle 
 
 		started: make(chan struct{}),
 	}
+	if given != nil {
+		h.given = &guardedReader{r: given, failed: h.stdinFailed}
+	}
+	if cmd.OpenStdin || cmd.Terminal != nil {
+		h.stdin = newStdin(h.given)
+	}
+	h.startKnown = sync.OnceFunc(func() { close(h.started) })
 	h.ctx, h.stop = context.WithCancelCause(ctx)
 	if cmd.Timeout > 0 {
 		h.ctx, h.free = context.WithTimeoutCause(h.ctx, cmd.Timeout, errTimeout)
@@ -145,7 +152,10 @@ func (h *handle) Resize(size TerminalSize) error {
 // act does something to the process, if there still is one. It waits for one that is
 // being started.
 func (h *handle) act(op string, do func(backend.Process) error) error {
-	<-h.started
+	select {
+	case <-h.started:
+	case <-h.done:
+	}
 	h.mu.Lock()
 	p := h.process
 	h.mu.Unlock()
@@ -167,8 +177,9 @@ func (h *handle) Cancel() error {
 	<-h.done
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.rec.Status == Cancelled {
-		return h.rec.Err
+	var left *SurvivorsError
+	if errors.As(h.rec.Err, &left) || errors.Is(h.rec.Err, ErrLost) {
+		return h.rec.Err // whatever it was that ended the command
 	}
 	return nil
 }
@@ -179,32 +190,69 @@ func (h *handle) cancelNow() {
 	h.once.Do(func() { close(h.hurry) })
 }
 
-// start starts the command and leaves a goroutine to see it through. When it
-// cannot be started, the execution is over on return.
-func (h *handle) start(stdin io.Reader) {
+// start starts the command in a goroutine that then sees it through. It returns when
+// it is known whether there is a process; when there is none, the execution is over.
+// A backend that does not answer holds neither the caller nor the record for longer
+// than a kill may take.
+func (h *handle) start() {
+	stdin := h.given
 	if h.stdin != nil {
 		stdin = h.stdin
 	}
-	p, err := h.sb.instance.Start(h.ctx, h.spec(stdin))
-	if err == nil {
-		h.mu.Lock()
-		h.process = p
-		h.mu.Unlock()
+	go h.run(h.spec(stdin))
+	cause := h.until(h.started)
+	if cause == nil {
+		return
 	}
-	close(h.started)
-	switch {
-	case err == nil:
-		h.observe()
-		go h.see(p)
-	case h.ctx.Err() != nil:
-		e := ending{cause: context.Cause(h.ctx)}
-		if left := (*SurvivorsError)(nil); errors.As(err, &left) {
-			e.err = left
+	timer := time.NewTimer(killTime)
+	defer timer.Stop()
+	select {
+	case <-h.started:
+	case <-timer.C:
+		h.finish(ending{cause: cause, err: noAnswer("Start")})
+	}
+}
+
+// run starts the command and sees it through.
+func (h *handle) run(spec *backend.Spec) {
+	defer h.startKnown()
+	p, err := h.sb.instance.Start(h.ctx, spec)
+	if err != nil {
+		if !h.finish(h.notStarted(err)) {
+			h.sb.log("a start that was given up has failed late", "execution", h.id, "error", err)
 		}
-		h.finish(e)
-	default:
-		h.finish(ending{err: err})
+		return
 	}
+	h.mu.Lock()
+	late := h.over
+	if !late {
+		h.process = p
+	}
+	h.mu.Unlock()
+	if late {
+		err := p.Kill()
+		h.sb.log("a start that was given up has succeeded late; the command was killed", "execution", h.id, "error", err)
+		return
+	}
+	h.observe()
+	h.startKnown()
+	h.see(p)
+}
+
+// notStarted says how a start ended that gave no process. When it was told to end,
+// only the context's own error says that nothing is left of it, and a *StartError
+// that nothing ever was.
+func (h *handle) notStarted(err error) ending {
+	e := ending{err: err}
+	if h.ctx.Err() == nil {
+		return e
+	}
+	e.cause = context.Cause(h.ctx)
+	var start *StartError
+	if err == e.cause || err == h.ctx.Err() || errors.As(err, &start) {
+		e.err = nil
+	}
+	return e
 }
 
 func (h *handle) spec(stdin io.Reader) *backend.Spec {
@@ -227,10 +275,20 @@ func (h *handle) spec(stdin io.Reader) *backend.Spec {
 	}
 }
 
-// observe shows the record as it is to the sandbox's observer.
+// observe shows the record as it is now to the sandbox's observer.
 func (h *handle) observe() {
-	if h.sb.opts.Observe != nil {
-		h.sb.opts.Observe(h.Execution())
+	if observe := h.sb.opts.Observe; observe != nil {
+		rec := h.Execution()
+		h.sb.keeper.events().add(func() { observe(rec) }, h.size())
+	}
+}
+
+// stdinFailed records why Command.Stdin ended before its end.
+func (h *handle) stdinFailed(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.over {
+		h.rec.StdinErr = err
 	}
 }
 
@@ -242,21 +300,21 @@ func (h *handle) see(p backend.Process) {
 	var err error
 	switch {
 	case cause == ErrLost:
-		h.discard(p)
+		h.discard(w)
 		w.awaitReason()
 	case cause != nil || w.failed():
 		err = h.kill(w)
 	case h.cmd.Wait == WaitExit:
-		h.discard(p)
+		h.discard(w)
 	}
 	h.finish(w.ending(cause, err))
 }
 
 // discard has further output go nowhere. A sink that is held would hold the
 // backend's Discard too.
-func (h *handle) discard(p backend.Process) {
+func (h *handle) discard(w *waiter) {
 	h.out.drop()
-	p.Discard()
+	w.discard()
 }
 
 // await waits until the execution is over by itself, and returns nil, or until
@@ -291,18 +349,26 @@ func (h *handle) until(c <-chan struct{}) error {
 
 // kill ends all of the command, gently first if that was asked for.
 func (h *handle) kill(w *waiter) error {
-	if h.cmd.Grace > 0 && w.Signal(backend.SIGTERM) == nil {
+	if h.cmd.Grace > 0 {
 		h.grace(w)
 	}
 	h.out.release()
-	return w.Kill()
+	return w.kill()
 }
 
-// grace gives the command time to end by itself.
+// grace asks the command to end by itself, and gives it time for that.
 func (h *handle) grace(w *waiter) {
 	timer := time.NewTimer(h.cmd.Grace)
 	defer timer.Stop()
-	for _, over := range []<-chan struct{}{w.exited, w.OutputOver()} {
+	asked := make(chan struct{})
+	go func() {
+		if w.Signal(backend.SIGTERM) == nil {
+			close(asked)
+			return
+		}
+		timer.Reset(0) // it will not end by itself
+	}()
+	for _, over := range []<-chan struct{}{asked, w.exited, w.OutputOver()} {
 		select {
 		case <-over:
 		case <-timer.C:
@@ -315,14 +381,15 @@ func (h *handle) grace(w *waiter) {
 	}
 }
 
-// finish makes the record final and tells everybody.
-func (h *handle) finish(e ending) {
-	h.stop(nil)
-	h.free()
-	if h.stdin != nil {
-		h.stdin.end()
-	}
+// finish makes the record final and tells everybody. It reports false when the record
+// is final already.
+func (h *handle) finish(e ending) bool {
 	h.mu.Lock()
+	if h.over {
+		h.mu.Unlock()
+		return false
+	}
+	h.over = true
 	h.process = nil
 	e.decide(&h.rec)
 	h.rec.FinishedAt = time.Now()
@@ -332,11 +399,22 @@ func (h *handle) finish(e ending) {
 		err = h.rec.Err
 	}
 	h.mu.Unlock()
+	h.drop()
+	if h.stdin != nil {
+		h.stdin.end()
+	}
 	h.out.end(err)
 	h.observe()
 	h.admit()
 	h.sb.record(h)
 	close(h.done)
+	return true
+}
+
+// drop lets go of the contexts and their timer.
+func (h *handle) drop() {
+	h.stop(nil)
+	h.free()
 }
 
 // size returns how many bytes the record keeps.

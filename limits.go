@@ -73,8 +73,10 @@ func give(turns *semaphore.Weighted) {
 	}
 }
 
-func (mb *member) recorded(h *handle)  { mb.m.records.add(h) }
-func (mb *member) forgotten(h *handle) { mb.m.records.remove(h) }
+func (mb *member) recorded(h *handle)     { mb.m.records.add(h) }
+func (mb *member) forgotten(h *handle)    { mb.m.records.remove(h) }
+func (mb *member) events() *events        { return &mb.m.observed }
+func (mb *member) closed(context.Context) {} // Manager.Close waits for the observer
 
 // A budget bounds what the records of all sandboxes keep of output. The oldest
 // give way.

@@ -43,7 +43,8 @@ type ManagerOptions struct {
 	// itself; 0 is 30 s.
 	CloseTime time.Duration
 
-	// Observe is called as Options.Observe is, with the sandbox's key.
+	// Observe is called as Options.Observe is, with the sandbox's key: with one
+	// record at a time, of all sandboxes together.
 	Observe func(Key, *Execution)
 
 	// Logger takes what nobody is there to be told, such as a removal that
@@ -55,10 +56,11 @@ type ManagerOptions struct {
 // use, limits them, lets them expire, and removes them all in the end. Its methods
 // may be called concurrently.
 type Manager struct {
-	backend backend.Backend
-	opts    ManagerOptions // defaults filled in; 0 is no limit
-	turns   *semaphore.Weighted
-	records *budget
+	backend  backend.Backend
+	opts     ManagerOptions // defaults filled in; 0 is no limit
+	turns    *semaphore.Weighted
+	records  *budget
+	observed events
 
 	mu      sync.Mutex // guards all below
 	closed  bool
@@ -81,6 +83,7 @@ func NewManager(b backend.Backend, opts *ManagerOptions) *Manager {
 	m.opts.fillIn()
 	m.turns = newTurns(m.opts.MaxRunning)
 	m.records = newBudget(m.opts.RecordsBytes)
+	m.observed.log = m.opts.Logger
 	return m
 }
 
@@ -112,7 +115,7 @@ func orDefault[T int | int64 | time.Duration](v, def T) T {
 
 // Create makes a sandbox. With an empty key.Name its id is its name. The context
 // covers the creation only. The error wraps ErrExists when there is one of that
-// key, or ErrLimit.
+// key, ErrLimit, or ErrClosed, also when the manager is closed meanwhile.
 func (m *Manager) Create(ctx context.Context, key Key, cfg *Config) (Sandbox, error) {
 	m.mu.Lock()
 	mb, ctx, err := m.addLocked(ctx, key)
@@ -140,7 +143,8 @@ func (m *Manager) Get(key Key) (Sandbox, error) {
 // when the one there was has died. However many callers ask at once, one
 // creation happens; the context covers the waiting for it, and it is given up
 // when nobody waits any more. Config is asked what to make it of, only when it is
-// made; its error is returned as it is. A nil config is the backend's defaults.
+// made; its error is returned as it is, and its panic is that of every caller that
+// waits. A nil config is the backend's defaults.
 func (m *Manager) GetOrCreate(ctx context.Context, key Key, config func(context.Context) (*Config, error)) (Sandbox, error) {
 	mb, err := m.join(ctx, key, config)
 	if err != nil {
@@ -189,14 +193,14 @@ func (m *Manager) Remove(ctx context.Context, key Key) error {
 }
 
 // Close removes all sandboxes in parallel and returns every failure, after which
-// it may be called again. From the first call on, Create and GetOrCreate answer
+// it may be called again. It waits for Observe as Sandbox.Close does. From the first call on, Create and GetOrCreate answer
 // ErrClosed.
 func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
 	all := slices.Concat(slices.Collect(maps.Values(m.members)), slices.Collect(maps.Keys(m.leaving)))
 	for _, mb := range all {
-		mb.abandon()
+		mb.abandon(ErrClosed)
 	}
 	m.mu.Unlock()
 
@@ -225,6 +229,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		failures = multierror.Append(failures, ctx.Err())
 	}
+	m.observed.wait(ctx)
 	return failures.ErrorOrNil()
 }
 

@@ -355,6 +355,7 @@ func TestManagerObserves(t *testing.T) {
 	}}
 	managed(t, sleepy(nil), opts, func(t *testing.T, m *sandbox.Manager) {
 		run(t, create(t, m, "1", nil), "sleep 1s")
+		synctest.Wait()
 		if diff := cmp.Diff([]string{"1 sleep 1s running", "1 sleep 1s completed"}, seen); diff != "" {
 			t.Errorf("observed (-want +got):\n%s", diff)
 		}

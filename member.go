@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -14,10 +16,10 @@ type member struct {
 	id    string
 	turns *semaphore.Weighted
 
-	ready   chan struct{} // closed when the creation is over
-	box     *box          // once ready; nil when the creation failed
-	err     error         // once ready
-	abandon context.CancelFunc
+	ready   chan struct{}           // closed when the creation is over
+	box     *box                    // once ready; nil when the creation failed
+	err     error                   // once ready
+	abandon context.CancelCauseFunc // gives the creation up, and says why
 
 	// Guarded by m.mu.
 	waiting int // callers that wait for ready
@@ -53,7 +55,7 @@ func (m *Manager) addLocked(ctx context.Context, key Key) (*member, context.Cont
 		return nil, nil, &LimitError{Limit: "sandboxes", Max: m.opts.MaxSandboxes}
 	}
 	mb := m.newMember(key, id)
-	ctx, mb.abandon = context.WithCancel(ctx)
+	ctx, mb.abandon = context.WithCancelCause(ctx)
 	m.members[key] = mb
 	return mb, ctx, nil
 }
@@ -91,20 +93,25 @@ func (m *Manager) leave(mb *member) {
 	defer m.mu.Unlock()
 	mb.waiting--
 	if mb.waiting == 0 && !mb.created() && m.members[mb.key] == mb && !m.closed {
-		mb.abandon()
+		mb.abandon(nil)
 		m.replaceLocked(mb)
 	}
 }
 
 // create makes the sandbox of mb, and ends with ready closed.
 func (m *Manager) create(ctx context.Context, mb *member, config func(context.Context) (*Config, error)) {
-	defer mb.abandon()
+	defer mb.abandon(nil)
 	defer close(mb.ready)
+	defer func() {
+		if mb.box == nil && mb.err == nil { // config has ended the goroutine
+			m.fail(mb, errNoConfig)
+		}
+	}()
 	var cfg Config
 	if config != nil {
-		c, err := config(ctx)
+		c, err := m.ask(ctx, mb, config)
 		if err != nil {
-			m.fail(mb, err)
+			m.fail(mb, given(ctx, err))
 			return
 		}
 		if c != nil {
@@ -116,7 +123,7 @@ func (m *Manager) create(ctx context.Context, mb *member, config func(context.Co
 	}
 	b, err := newBox(ctx, m.backend, mb.id, &cfg, mb.options(), mb)
 	if err != nil {
-		m.fail(mb, err)
+		m.fail(mb, given(ctx, err))
 		return
 	}
 	m.mu.Lock()
@@ -125,8 +132,31 @@ func (m *Manager) create(ctx context.Context, mb *member, config func(context.Co
 	mb.scheduleLocked()
 }
 
+// ask calls config. Its panic is an error until it reaches who waits.
+func (m *Manager) ask(ctx context.Context, mb *member, config func(context.Context) (*Config, error)) (c *Config, err error) {
+	caught := protect(func() { c, err = config(ctx) })
+	if caught == nil {
+		return c, err
+	}
+	logError(m.opts.Logger, "the function that gives the Config has panicked", "owner", mb.key.Owner,
+		"api", mb.key.API, "name", mb.key.Name, "panic", caught.value, "stack", string(caught.stack))
+	return nil, caught
+}
+
+// errNoConfig is the error of a creation whose config did not return.
+var errNoConfig = &Error{Op: "create", Err: errors.New("the function that gives the Config has ended its goroutine")}
+
+// given returns what a creation failed for with err: when the manager was closed
+// meanwhile, that is why.
+func given(ctx context.Context, err error) error {
+	if context.Cause(ctx) == ErrClosed && !errors.Is(err, ErrClosed) {
+		return &Error{Op: "create", Err: fmt.Errorf("%w: %w", ErrClosed, err)}
+	}
+	return err
+}
+
 func (mb *member) options() Options {
-	opts := Options{Records: mb.m.opts.Records}
+	opts := Options{Records: mb.m.opts.Records, Logger: mb.m.opts.Logger}
 	if observe := mb.m.opts.Observe; observe != nil {
 		opts.Observe = func(e *Execution) { observe(mb.key, e) }
 	}
@@ -158,6 +188,9 @@ func (mb *member) created() bool {
 func (mb *member) dead() bool { return mb.created() && mb.box.usable() != nil }
 
 func (mb *member) result() (Sandbox, error) {
+	if caught, ok := mb.err.(*panicError); ok {
+		panic(caught.value)
+	}
 	if mb.err != nil {
 		return nil, mb.err
 	}

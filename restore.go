@@ -60,7 +60,7 @@ func (m *Manager) adopt(o backend.Opened) {
 		mb.key.Name = mb.id
 	}
 	mb.box = openBox(m.backend.Info(), *o.Config, o.Instance, o.CreatedAt, mb.options(), mb)
-	mb.abandon = func() {}
+	mb.abandon = func(error) {}
 	close(mb.ready)
 
 	m.mu.Lock()

@@ -46,6 +46,7 @@ func (s *stdin) Read(p []byte) (int, error) {
 		}
 		s.first = nil
 		if err != io.EOF {
+			s.close() // nothing more is read
 			return 0, err
 		}
 	}

@@ -1,12 +1,15 @@
 package sandbox
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
 )
 
-// A waiter is a Process whose Wait another goroutine sits in.
+// A waiter is a Process whose Wait another goroutine sits in, and none of whose
+// methods can hold the execution up: what does not return in its time stays in a
+// goroutine of its own.
 type waiter struct {
 	backend.Process
 	exited chan struct{}
@@ -14,9 +17,24 @@ type waiter struct {
 	err    error        // once exited is closed
 }
 
-// reasonTime is how long a backend may take to say why a sandbox that is gone took
-// a command along.
-const reasonTime = time.Second
+const (
+	// killTime is how long a kill may take, from the call to the known end: the
+	// 10 s of the contract, and some time for the answer to come.
+	killTime = 11 * time.Second
+
+	// reasonTime is how long a backend may take to say why a sandbox that is gone
+	// took a command along.
+	reasonTime = time.Second
+
+	// discardTime is how long a record waits for a Discard. The sinks drop what
+	// comes in any case.
+	discardTime = time.Second
+)
+
+// noAnswer is what is known of a call that has not returned.
+func noAnswer(call string) error {
+	return fmt.Errorf("the backend's %s has not returned", call)
+}
 
 // awaitReason waits for what Wait says, but not for long.
 func (w *waiter) awaitReason() {
@@ -33,6 +51,43 @@ func (w *waiter) wait() {
 	w.exit, w.err = w.Wait()
 }
 
+// discard calls Discard.
+func (w *waiter) discard() {
+	discarded := make(chan struct{})
+	go func() {
+		defer close(discarded)
+		w.Discard()
+	}()
+	timer := time.NewTimer(discardTime)
+	defer timer.Stop()
+	select {
+	case <-discarded:
+	case <-timer.C:
+	}
+}
+
+// kill kills, and waits for how the command ended.
+func (w *waiter) kill() error {
+	timer := time.NewTimer(killTime)
+	defer timer.Stop()
+	killed := make(chan error, 1)
+	go func() { killed <- w.Kill() }()
+	select {
+	case err := <-killed:
+		if err != nil {
+			return err
+		}
+	case <-timer.C:
+		return noAnswer("Kill")
+	}
+	select {
+	case <-w.exited: // a kill that succeeded has ended it
+		return nil
+	case <-timer.C:
+		return noAnswer("Wait")
+	}
+}
+
 // failed reports whether it is known that the outcome cannot be known.
 func (w *waiter) failed() bool {
 	select {
@@ -46,9 +101,6 @@ func (w *waiter) failed() bool {
 // ending puts together how it ended, after everything has been done about it.
 func (w *waiter) ending(cause, err error) ending {
 	e := ending{cause: cause, err: err}
-	if cause != nil && err == nil && cause != ErrLost {
-		<-w.exited // a kill that succeeded has ended it
-	}
 	select {
 	case <-w.exited:
 		if w.err == nil {

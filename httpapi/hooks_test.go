@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -272,4 +273,71 @@ level=INFO msg=request api=sandboxes method=GET path=/v1/sandboxes/` + id + `/ex
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// A panic in a function of the user's is the request's: its connection is cut, as
+// net/http does it, and the service goes on.
+func TestPanicsOfHooks(t *testing.T) {
+	for name, hook := range map[string]func(*world, func()){
+		"authenticate": func(w *world, f func()) {
+			w.opts.Authenticate = func(r *http.Request) (httpapi.Principal, error) { f(); return httpapi.Principal{Owner: "a"}, nil }
+		},
+		"new-sandbox": func(w *world, f func()) {
+			w.opts.NewSandbox = func(context.Context, httpapi.Principal, string, string) (*sandbox.Config, error) {
+				f()
+				return nil, nil
+			}
+		},
+		"authorize": func(w *world, f func()) {
+			w.opts.Authorize = func(context.Context, httpapi.Principal, *sandbox.Command) error { f(); return nil }
+		},
+		"logger": func(w *world, f func()) { w.opts.Logger = slog.New(logHook{slog.DiscardHandler, f}) },
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			for _, value := range []any{"hook", http.ErrAbortHandler} {
+				panics := true
+				var errs bytes.Buffer
+				w := start(t, func(w *world) {
+					w.server.ErrorLog = log.New(&errs, "", 0)
+					hook(w, func() {
+						if panics {
+							panic(value)
+						}
+					})
+				})
+				for _, path := range []string{room, agent} {
+					body := `{"cmd":"true","command":"true"}`
+					panics = true
+					resp, err := w.client.Do(request(t.Context(), t, "POST", path, body))
+					if err == nil {
+						_, err = io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+					if err == nil && name != "logger" { // which is called after the answer
+						t.Errorf("%s: an answer in spite of the panic", path)
+					}
+					panics = false
+					if code, body := w.do(t, "POST", path, body); code != 200 {
+						t.Errorf("%s: %d after a panic: %s", path, code, body)
+					}
+				}
+				if logged := strings.Contains(errs.String(), "panic serving"); logged != (value != http.ErrAbortHandler) {
+					t.Errorf("net/http logged %q", errs.String())
+				}
+			}
+		})
+	}
+}
+
+// logHook is a log handler that calls a function.
+type logHook struct {
+	slog.Handler
+	f func()
+}
+
+func (logHook) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h logHook) Handle(context.Context, slog.Record) error {
+	h.f()
+	return nil
 }
