@@ -28,6 +28,10 @@ type plan struct {
 	network string
 	limits  backend.Limits // as the engine is to enforce them
 	create  client.ContainerCreateOptions
+
+	// ownVolume makes the sandbox's volume. It is made apart, since Podman gives one
+	// that it makes for a container no labels.
+	ownVolume client.VolumeCreateOptions
 }
 
 // plan decides what the container of cfg is made of.
@@ -46,7 +50,10 @@ func (b *Backend) plan(cfg *backend.Config, img *image, program *program, now ti
 	if p.limits = limits(cfg.Limits, b.opts.Limits); p.limits.PIDs > 0 {
 		p.limits.PIDs += PIDReserve
 	}
-	mounts, err := b.mounts(p, cfg, labels)
+	p.ownVolume = client.VolumeCreateOptions{Name: p.volume, Labels: map[string]string{
+		labelOwner: labels[labelOwner], labelID: labels[labelID], // the config stays with the container
+	}}
+	mounts, err := b.mounts(p, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +68,7 @@ func (b *Backend) plan(cfg *backend.Config, img *image, program *program, now ti
 			Labels:      labels,
 			StopSignal:  "SIGTERM",
 			StopTimeout: &stopTimeout,
-			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+			Healthcheck: &container.HealthConfig{Test: b.noHealthcheck()},
 		},
 		HostConfig: &container.HostConfig{
 			// A container that ends without us, at its deadline or with the
@@ -84,18 +91,19 @@ func (b *Backend) plan(cfg *backend.Config, img *image, program *program, now ti
 
 // mounts returns the agent's volume, the sandbox's own, twice, and what the user
 // asked for.
-func (b *Backend) mounts(p *plan, cfg *backend.Config, labels map[string]string) ([]mount.Mount, error) {
-	// The labels that find the volume again; the config stays with the container.
-	own := map[string]string{labelOwner: labels[labelOwner], labelID: labels[labelID]}
+func (b *Backend) mounts(p *plan, cfg *backend.Config) ([]mount.Mount, error) {
 	mounts := []mount.Mount{
 		p.agent.mount(true),
-		{Type: mount.TypeVolume, Source: p.volume, Target: workspace, VolumeOptions: &mount.VolumeOptions{Labels: own}},
-		{Type: mount.TypeVolume, Source: p.volume, Target: homeUser, VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: own}},
+		{Type: mount.TypeVolume, Source: p.volume, Target: workspace},
+		{Type: mount.TypeVolume, Source: p.volume, Target: homeUser, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
 	}
 	for _, given := range [][]backend.Mount{b.opts.Mounts, cfg.Mounts} {
 		for _, m := range given {
 			if !path.IsAbs(m.Target) || m.Source == "" {
 				return nil, &Error{BadMount, fmt.Sprintf("%q at %q", m.Source, m.Target), "name both by their absolute paths", nil}
+			}
+			if err := b.checkSource(m.Source); err != nil {
+				return nil, err
 			}
 			mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
 		}
@@ -122,8 +130,10 @@ func resources(l backend.Limits) container.Resources {
 	if l.CPUs > 0 {
 		r.NanoCPUs = int64(math.Round(l.CPUs * 1e9))
 	}
+	pids := int64(-1) // said, since an engine may have a limit of its own
 	if l.PIDs > 0 {
-		r.PidsLimit = &l.PIDs
+		pids = l.PIDs
 	}
+	r.PidsLimit = &pids
 	return r
 }

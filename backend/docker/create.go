@@ -39,7 +39,7 @@ func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Inst
 	i, err := b.create(bounded, cfg, img, p)
 	if errors.Is(err, errNoAgent) {
 		// Somebody removed the agent's volume after it had been filled.
-		b.distrust(p)
+		b.distrust(bounded, p)
 		i, err = b.create(bounded, cfg, img, p)
 	}
 	if err != nil {
@@ -82,6 +82,9 @@ func (b *Backend) create(ctx context.Context, cfg *backend.Config, img *image, p
 func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*instance, error) {
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTime)
 	defer cancel()
+	if _, err := b.api.VolumeCreate(whole, p.ownVolume); err != nil {
+		return nil, engineError(b.host, err)
+	}
 	made, err := b.api.ContainerCreate(whole, p.create)
 	if err != nil {
 		return nil, b.refusal(p, err)
@@ -94,7 +97,9 @@ func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*in
 	if err := b.add(i); err != nil {
 		return nil, err
 	}
-	if _, err = b.api.ContainerStart(whole, made.ID, client.ContainerStartOptions{}); err != nil {
+	if err = b.checkRuntime(whole, made.ID); err != nil {
+		// It is told as it is.
+	} else if _, err = b.api.ContainerStart(whole, made.ID, client.ContainerStartOptions{}); err != nil {
 		err = b.refusal(p, err)
 	} else {
 		err = i.join(ctx, p)

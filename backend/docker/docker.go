@@ -62,6 +62,7 @@ type Backend struct {
 	host   string // the engine's address
 	api    *client.Client
 	engine engine
+	podman bool // it is Podman
 
 	alive context.Context // ends when Close is called
 	stop  context.CancelCauseFunc
@@ -98,6 +99,10 @@ func New(ctx context.Context, opts *Options) (*Backend, error) {
 		return nil, err
 	}
 	if b.engine, err = b.ask(ctx); err != nil {
+		api.Close()
+		return nil, err
+	}
+	if err := b.learn(ctx); err != nil {
 		api.Close()
 		return nil, err
 	}

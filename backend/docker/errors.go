@@ -108,7 +108,8 @@ func (b *Backend) refusal(p *plan, err error) error {
 	case errdefs.IsNotFound(err) && strings.Contains(msg, "no such image"):
 		return &Error{NoImage, p.image.ref, "it was removed meanwhile; try again", err}
 	case strings.Contains(msg, "bind source path does not exist"),
-		strings.Contains(msg, "invalid mount config"), strings.Contains(msg, "duplicate mount point"):
+		strings.Contains(msg, "invalid mount config"), strings.Contains(msg, "duplicate mount point"),
+		strings.Contains(msg, "duplicate mount destination"):
 		return &Error{BadMount, p.name, "change Options.Mounts or Config.Mounts", err}
 	case strings.Contains(msg, "not a directory"), strings.Contains(msg, "is not directory"):
 		return p.badImage(err)

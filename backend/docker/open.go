@@ -84,7 +84,11 @@ func (b *Backend) idle(ctx context.Context, id string, patience time.Time) (*con
 		if err != nil {
 			return nil, engineError(b.host, err)
 		}
-		if len(found.Container.ExecIDs) == 0 {
+		served, err := b.anyRuns(ctx, found.Container.ExecIDs)
+		if err != nil {
+			return nil, err
+		}
+		if !served {
 			return &found.Container, nil
 		}
 		if time.Now().After(patience) {
@@ -96,4 +100,19 @@ func (b *Backend) idle(ctx context.Context, id string, patience time.Time) (*con
 		case <-time.After(removePoll):
 		}
 	}
+}
+
+// anyRuns reports whether one of these execs has not ended. Podman keeps the ids of
+// those that have.
+func (b *Backend) anyRuns(ctx context.Context, execs []string) (bool, error) {
+	for _, id := range execs {
+		found, err := b.api.ExecInspect(ctx, id, client.ExecInspectOptions{})
+		if err != nil && !errdefs.IsNotFound(err) {
+			return false, engineError(b.host, err)
+		}
+		if err == nil && found.Running {
+			return true, nil
+		}
+	}
+	return false, nil
 }

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -51,7 +52,7 @@ func (b *Backend) image(ctx context.Context, ref string) (*image, error) {
 	switch {
 	case errdefs.IsNotFound(err):
 		return nil, &Error{NoImage, ref, "pull or build it on the engine, or change Options.Pull", err}
-	case errdefs.IsInvalidArgument(err):
+	case errdefs.IsInvalidArgument(err), err != nil && strings.Contains(err.Error(), "invalid reference format"):
 		return nil, &Error{NoImage, ref, "name an image as in name:tag", err}
 	case err != nil:
 		return nil, engineError(b.host, err)

@@ -56,11 +56,17 @@ func (b *Backend) provide(ctx context.Context, p *program, img *image) error {
 	return nil
 }
 
-// distrust has p installed again before the next use.
-func (b *Backend) distrust(p *program) {
+// distrust has p installed again before the next use. Its volume was good, and what
+// has the name since was made with a container of ours: without labels by Podman, so
+// it is removed if nothing uses it.
+func (b *Backend) distrust(ctx context.Context, p *program) {
 	b.installing <- struct{}{}
+	defer func() { <-b.installing }()
 	delete(b.installed, p.volume)
-	<-b.installing
+	found, err := b.api.VolumeInspect(ctx, p.volume, client.VolumeInspectOptions{})
+	if err == nil && found.Volume.Labels[labelAgent] == "" {
+		b.api.VolumeRemove(ctx, p.volume, client.VolumeRemoveOptions{})
+	}
 }
 
 // install sees to it that the volume of p holds p, whole. This takes a container
@@ -71,6 +77,9 @@ func (b *Backend) distrust(p *program) {
 // looks and fills. A volume that was found good is never written again, and one
 // that a crash left half-filled is never used before it was filled again.
 func (b *Backend) install(ctx context.Context, p *program, image string) error {
+	if err := b.makeVolume(ctx, p); err != nil {
+		return err
+	}
 	id, err := b.lockVolume(ctx, p, image)
 	if err != nil {
 		return err
@@ -80,9 +89,6 @@ func (b *Backend) install(ctx context.Context, p *program, image string) error {
 		defer cancel()
 		b.api.ContainerRemove(ctx, id, removeLock)
 	}()
-	if err := b.checkVolume(ctx, p); err != nil {
-		return err
-	}
 	good, err := b.verify(ctx, p, id)
 	if err != nil || good {
 		return err
@@ -167,14 +173,15 @@ func (b *Backend) removeStaleLock(ctx context.Context, lock string) error {
 	return err
 }
 
-// checkVolume refuses a volume of somebody else's that has the name of p's: nothing
-// is written into it.
-func (b *Backend) checkVolume(ctx context.Context, p *program) error {
-	found, err := b.api.VolumeInspect(ctx, p.volume, client.VolumeInspectOptions{})
+// makeVolume makes the volume of p, unless it is there. Podman gives a volume that it
+// makes for a container no labels. One of somebody else's that has the name is
+// refused: nothing is written into it.
+func (b *Backend) makeVolume(ctx context.Context, p *program) error {
+	made, err := b.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: p.volume, Labels: map[string]string{labelAgent: p.hash}})
 	if err != nil {
 		return engineError(b.host, err)
 	}
-	if found.Volume.Labels[labelAgent] == "" {
+	if made.Volume.Labels[labelAgent] == "" {
 		return &Error{NameTaken, p.volume, "remove the volume of that name, which is not ours", nil}
 	}
 	return nil

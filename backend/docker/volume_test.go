@@ -135,11 +135,14 @@ func agentVolume(tb testing.TB, api *client.Client) string {
 // withVolume returns a container, never started, that has the volume at /v.
 func withVolume(tb testing.TB, api *client.Client, image, volume string) string {
 	tb.Helper()
+	labels := map[string]string{agentLabel: strings.TrimPrefix(volume, "sandbox-agent-")}
+	if _, err := api.VolumeCreate(testContext(tb), client.VolumeCreateOptions{Name: volume, Labels: labels}); err != nil {
+		tb.Fatal(err)
+	}
 	c, err := api.ContainerCreate(testContext(tb), client.ContainerCreateOptions{
-		Config: &container.Config{Image: image, Cmd: []string{"true"}},
+		Config: &container.Config{Image: image, User: "0:0", Cmd: []string{"true"}},
 		HostConfig: &container.HostConfig{Mounts: []mount.Mount{{
 			Type: mount.TypeVolume, Source: volume, Target: "/v",
-			VolumeOptions: &mount.VolumeOptions{Labels: map[string]string{agentLabel: strings.TrimPrefix(volume, "sandbox-agent-")}},
 		}}},
 	})
 	if err != nil {

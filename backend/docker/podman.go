@@ -1,0 +1,72 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/moby/moby/client"
+)
+
+// This file has what Podman, which speaks the API of a Docker engine, does in its
+// own way, and cannot be told by trying.
+
+// learn asks the engine what it is.
+func (b *Backend) learn(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	version, err := b.api.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return engineError(b.host, err)
+	}
+	for _, c := range version.Components {
+		b.podman = b.podman || strings.HasPrefix(c.Name, "Podman")
+	}
+	return nil
+}
+
+// noHealthcheck is what keeps the image's health check from being run. Podman takes
+// Docker's word for a command of that name.
+func (b *Backend) noHealthcheck() []string {
+	if b.podman {
+		return []string{"none"}
+	}
+	return []string{"NONE"}
+}
+
+// checkSource refuses a mount whose source is missing on this machine, where Podman
+// would make it.
+func (b *Backend) checkSource(source string) error {
+	if !b.podman || !strings.HasPrefix(b.host, "unix://") {
+		return nil
+	}
+	if _, err := os.Stat(source); errors.Is(err, fs.ErrNotExist) {
+		return &Error{BadMount, source, "make it first, or change Options.Mounts or Config.Mounts", err}
+	}
+	return nil
+}
+
+// checkRuntime refuses a container whose engine took no notice of the runtime that
+// was asked for.
+func (b *Backend) checkRuntime(ctx context.Context, id string) error {
+	if b.opts.Runtime == "" {
+		return nil
+	}
+	made, err := b.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		return engineError(b.host, err)
+	}
+	if made.Container.HostConfig != nil && made.Container.HostConfig.Runtime == b.opts.Runtime {
+		return nil
+	}
+	info, err := b.api.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return engineError(b.host, err)
+	}
+	if info.Info.DefaultRuntime == b.opts.Runtime {
+		return nil
+	}
+	return &Error{NoRuntime, b.opts.Runtime, "make it the engine's default, which this engine uses whatever is asked for, and leave Options.Runtime empty", errors.ErrUnsupported}
+}
