@@ -94,7 +94,7 @@ func terminalCases() []Case {
 			}
 		},
 	}, {
-		Name:  "any-terminal's-input-ends",
+		Name:  "any-terminals-input-ends",
 		Rule:  "CloseStdin types the eof character that the terminal has; a terminal in raw mode, where there is none, is hung up. The program reads nothing that was not written.",
 		needs: needTerminal | needShell,
 		run: func(s *subject) {
