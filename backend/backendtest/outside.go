@@ -47,6 +47,23 @@ func reachCases() []Case {
 			s.same("what is left", s.list("moved", false)+s.list("tree", false), "file f\nfile mine\n")
 		},
 	}, {
+		Name:  "a-sandbox-cannot-take-its-directories-away",
+		Rule:  "Whatever a command does to the start directory and TMPDIR, the next one works in a start directory that is there, files and commands mean the same place, and nothing outside is reached.",
+		needs: needFiles | needShell,
+		run: func(s *subject) {
+			for _, harm := range []string{
+				`rm -rf "$HOME"`, `rm -rf "$TMPDIR"`, `mv "$HOME" "$TMPDIR/x"`, `chmod 000 "$HOME"`, `chmod 000 "$TMPDIR"`,
+				`cd /; rm -rf "$HOME"; ln -s /etc "$HOME"`, `cd /; rm -rf "$TMPDIR"; echo >"$TMPDIR"`, `cd /; d=$(dirname "$HOME"); [ "$d" = / ] || chmod 000 "$d"`, `cd /; d=$(dirname "$HOME"); [ "$d" = / ] || rm -rf "$d"`,
+			} {
+				s.shell("(" + harm + ") 2>/dev/null")
+				s.completed(s.shell(`echo hi >f && cat f && echo tmp >"$TMPDIR/f" && cat "$TMPDIR/f" && rm "$TMPDIR/f" && [ "$(pwd -P)" = "$(cd "$HOME" && pwd -P)" ]`), 0, "hi\ntmp\n", "")
+				s.same("the file after "+harm, s.readFile("f"), "hi\n")
+				s.shell("(" + harm + ") 2>/dev/null")
+				s.writeFile("g", harm)
+				s.completed(s.shell("cat g; rm g"), 0, harm, "")
+			}
+		},
+	}, {
 		Name:  "special-files-do-not-block",
 		Rule:  "A FIFO or a device that is to be read or written is ErrSpecialFile, at once; it can be described, listed, moved and removed, and an archive leaves it out.",
 		needs: needFiles | needShell,

@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"sync"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent"
+	"github.com/sandbox-go/sandbox/internal/files"
 )
 
 // An instance is one container with an agent in it.
@@ -51,11 +54,63 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 	s.Env = spec.Environ(i.env)
 	s.User = cmp.Or(spec.User, i.user)
 	s.Dir = inWorkspace(spec.Dir)
-	p, err := l.Start(ctx, &s)
+	p, err := startFirst(ctx, l, &s)
+	if spec.Dir == "" && errors.Is(err, backend.BadDirectory) {
+		p, err = i.startInOpen(ctx, l, &s)
+	}
 	if err != nil {
 		return nil, l.explain(err)
 	}
 	return &process{Process: p, link: l}, nil
+}
+
+// startFirst starts a command, and takes nothing of its input when that fails, so
+// that it can be tried again.
+func startFirst(ctx context.Context, l *link, s *backend.Spec) (backend.Process, error) {
+	if s.Stdin == nil {
+		return l.Start(ctx, s)
+	}
+	g := &gate{Reader: s.Stdin, over: make(chan struct{})}
+	first := *s
+	first.Stdin = g
+	p, err := l.Start(ctx, &first)
+	g.refused = err != nil
+	close(g.over)
+	return p, err
+}
+
+// A gate is an input that is read once the start is over, and is empty when the
+// start was refused.
+type gate struct {
+	io.Reader
+	over    chan struct{}
+	refused bool // valid once over is closed
+}
+
+func (g *gate) Read(p []byte) (int, error) {
+	<-g.over
+	if g.refused {
+		return 0, io.EOF
+	}
+	return g.Reader.Read(p)
+}
+
+// startInOpen starts a command in the start directory, which its user has closed to
+// itself, after it has been opened again. That it cannot be is no fault of who named
+// no directory.
+func (i *instance) startInOpen(ctx context.Context, l *link, s *backend.Spec) (backend.Process, error) {
+	opener := &files.Client{Program: agent.FilesCommand(), Start: func(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
+		spec.Dir, spec.User, spec.Env = "/", s.User, s.Env
+		return l.Start(ctx, spec)
+	}}
+	if err := opener.Open(ctx, workspace); err != nil {
+		return nil, fmt.Errorf("docker: the start directory is closed to the commands' user: %v", err)
+	}
+	p, err := l.Start(ctx, s)
+	if errors.Is(err, backend.BadDirectory) {
+		err = fmt.Errorf("docker: the start directory is closed to the commands' user: %v", err)
+	}
+	return p, err
 }
 
 // inWorkspace returns dir as an absolute one. It is not cleaned: what ".." leads

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -297,5 +298,41 @@ func TestDestroyKillsWhatIsLeft(t *testing.T) {
 	}
 	if _, err := i.Start(t.Context(), &backend.Spec{Shell: "true"}); err == nil || errors.As(err, new(*backend.StartError)) {
 		t.Errorf("a start in a destroyed sandbox: %v", err)
+	}
+}
+
+// TestUsersOfTwoRanges checks that a number comes back only when its own range is
+// spent, whatever services with other ranges do meanwhile.
+func TestUsersOfTwoRanges(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it needs root, which has a user for each sandbox")
+	}
+	one := newBackend(t, &local.Options{Users: local.UserRange{First: 1_800_000_000, Count: 50}})
+	two := newBackend(t, &local.Options{Users: local.UserRange{First: 1_810_000_000, Count: 50}})
+	seen := make(map[string]bool)
+	for range 5 {
+		for _, b := range []backend.Backend{one, two} {
+			i := newInstance(t, b, "sbx_1")
+			id := output(t, i, backend.Spec{Shell: "id -u"})
+			if seen[id] {
+				t.Errorf("user %q again", id)
+			}
+			seen[id] = true
+			if err := i.Destroy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestNoHostNames checks that a start error has no name of the host's.
+func TestNoHostNames(t *testing.T) {
+	dir := publicDir(t)
+	i := newInstance(t, newBackend(t, &local.Options{Dir: dir}), "sbx_1")
+	for _, s := range []backend.Spec{{Shell: "true", Dir: "none"}, {Shell: "true", Dir: "/workspace/none"}, {Argv: []string{"./none"}}} {
+		s.Stdout, s.Stderr = io.Discard, io.Discard
+		if _, err := i.Start(t.Context(), &s); err == nil || strings.Contains(err.Error(), dir) {
+			t.Errorf("start in %q: %v", s.Dir, err)
+		}
 	}
 }

@@ -2,16 +2,21 @@ package local
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // A base is the directory for a backend's sandboxes. It is locked while the
 // service lives, so that another service can tell one that was left behind.
 type base struct {
 	path string
+
+	mu   sync.Mutex // guards lock
 	lock *os.File
 }
 
@@ -56,9 +61,31 @@ func newBase(dir string, others bool) (*base, error) {
 	return b, nil
 }
 
+// restore makes the base again, if it is gone.
+func (b *base) restore() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := os.Mkdir(b.path, 0o711)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	lock, err := lockDir(b.path)
+	if err != nil {
+		return err
+	}
+	b.lock.Close()
+	b.lock = lock
+	return nil
+}
+
 // remove removes the base, of which sandboxes that could not be destroyed may be
 // left.
 func (b *base) remove() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	defer b.lock.Close()
 	return remove(b.path)
 }

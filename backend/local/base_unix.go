@@ -4,6 +4,7 @@ package local
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -16,7 +17,7 @@ func lockDir(name string) (*os.File, error) {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
+	if err == nil && !ownedBy(info, uint32(os.Geteuid())) {
 		err = fmt.Errorf("%s belongs to another user", name)
 	}
 	if err == nil {
@@ -28,3 +29,6 @@ func lockDir(name string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// ownedBy reports whether a file is that user's.
+func ownedBy(info fs.FileInfo, uid uint32) bool { return info.Sys().(*syscall.Stat_t).Uid == uid }

@@ -45,10 +45,21 @@ func (i *instance) tree() (backend.Files, error) {
 	if i.destroying != nil || i.destroyed {
 		return nil, errDestroyed
 	}
+	if err := i.restore(); err != nil {
+		return nil, err
+	}
+	if i.open != nil { // of a start directory that may be another by now
+		now, err := os.Stat(i.work())
+		opened, openErr := i.open.Stat(".")
+		if err != nil || openErr != nil || !os.SameFile(now, opened) {
+			i.open.Close()
+			i.open = nil
+		}
+	}
 	if i.open == nil {
 		root, err := os.OpenRoot(i.work())
 		if err != nil {
-			return nil, err
+			return nil, withoutPath(err)
 		}
 		i.open = root
 	}

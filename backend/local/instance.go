@@ -17,7 +17,7 @@ import (
 
 // An instance is a sandbox.
 //
-//	root/        closed to others
+//	root/        the service's, which the sandbox's user may pass through
 //	root/work    where commands start; their HOME
 //	root/tmp     their TMPDIR
 type instance struct {
@@ -27,6 +27,8 @@ type instance struct {
 	env     []string
 	gone    chan struct{} // closed with the backend: a directory does not die
 	lose    func()        // closes gone
+
+	restoring sync.Mutex // held while restore changes directories
 
 	mu         sync.Mutex // guards what follows
 	destroying chan struct{}
@@ -51,31 +53,12 @@ func (b *local) newInstance(id string) (_ *instance, err error) {
 			}
 		}()
 	}
-	if err := os.Mkdir(i.root, 0o700); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			os.RemoveAll(i.root)
-		}
-	}()
-	for _, dir := range []string{i.work(), i.tmp(), i.root} {
-		if dir != i.root {
-			err = os.Mkdir(dir, 0o700)
-		}
-		if err == nil && i.user.own {
-			err = os.Chown(dir, int(i.user.id), int(i.user.id))
-		}
-		if err != nil {
-			return nil, err
-		}
+	if err := i.makeDirs(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(i.root))
 	}
 	i.env = i.environ()
 	return i, nil
 }
-
-func (i *instance) work() string { return filepath.Join(i.root, "work") }
-func (i *instance) tmp() string  { return filepath.Join(i.root, "tmp") }
 
 // environ returns what every command has in its environment.
 func (i *instance) environ() []string {
@@ -125,6 +108,9 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 	i.starting.Add(1)
 	i.mu.Unlock()
 	defer i.starting.Done()
+	if err := i.restore(); err != nil {
+		return nil, err
+	}
 	p, err := i.backend.runner.start(ctx, &order{
 		shell: spec.Shell,
 		argv:  spec.Argv,
@@ -133,7 +119,7 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 		user:  i.user,
 	}, spec)
 	if err != nil {
-		return nil, err
+		return nil, i.told(err, spec.Dir)
 	}
 	i.remember(p)
 	return p, nil

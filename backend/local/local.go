@@ -68,7 +68,7 @@ func New(opts *Options) (backend.Backend, error) {
 	}
 	var err error
 	if os.Geteuid() == 0 {
-		if b.users, err = newUsers(b.opts.Users); err != nil {
+		if b.users, err = newUsers(b.opts.Users, b.opts.Dir); err != nil {
 			return nil, fmt.Errorf("local: %w", err)
 		}
 	}

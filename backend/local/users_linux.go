@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,7 +29,7 @@ type users struct {
 
 // newUsers opens the range of numbers r. It fails when the process may not change
 // users, or the numbers do not exist here.
-func newUsers(r UserRange) (*users, error) {
+func newUsers(r UserRange, dir string) (*users, error) {
 	if err := mayChangeUsers(); err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func newUsers(r UserRange) (*users, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := openLocks()
+	file, err := openLocks(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,16 @@ func mapped(r UserRange) (UserRange, error) {
 			return c, nil
 		}
 	}
-	return r, fmt.Errorf("the users' numbers from %d on are not all mapped in /proc/self/uid_map", candidates[0].First)
+	return r, fmt.Errorf("the service is root, and its user namespace does not have the numbers %s for the sandboxes' users (/proc/self/uid_map): "+
+		"name others that it has in Options.Users, have a range mapped into it as newuidmap does, or run the service as an ordinary user, whose commands share its number", listed(candidates))
+}
+
+func listed(ranges []UserRange) string {
+	var words []string
+	for _, r := range ranges {
+		words = append(words, fmt.Sprintf("%d to %d", r.First, uint64(r.First)+uint64(max(r.Count, 1))-1))
+	}
+	return strings.Join(words, " or ")
 }
 
 // covers reports whether a range of the map (user_namespaces(7)) holds all of c.
@@ -105,10 +114,18 @@ func covers(ranges string, c UserRange) bool {
 }
 
 // openLocks opens the file that services on this machine share. In a directory
-// that others may write to, it must be root's.
-func openLocks() (*os.File, error) {
+// that others may write to, it must be root's. Where the usual directories are
+// missing, it is in the service's own dir.
+func openLocks(dir string) (*os.File, error) {
 	var all error
-	for _, dir := range []string{"/run", os.TempDir()} {
+	dirs := []string{"/run", os.TempDir()}
+	if dir != "" {
+		dirs = append(dirs, dir)
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return nil, err
+		}
+	}
+	for _, dir := range dirs {
 		path := filepath.Join(dir, "sandbox-users")
 		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		var st unix.Stat_t
@@ -125,7 +142,7 @@ func openLocks() (*os.File, error) {
 			return os.NewFile(uintptr(fd), path), nil
 		}
 	}
-	return nil, all
+	return nil, fmt.Errorf("no place to say which users are taken: make one of these directories, or choose Options.Dir: %w", all)
 }
 
 // cursorLock is the byte whose lock guards the file's content, the number to try
@@ -165,17 +182,48 @@ func (u *users) lock(at int64, kind int16, how int) error {
 	return unix.FcntlFlock(u.file.Fd(), how, &unix.Flock_t{Type: kind, Start: at, Len: 1})
 }
 
-// cursor returns where in the range to start: 0 when the file does not say.
+// cursor returns where in the range to start: 0 when the file does not say. Each
+// range has a line of its own there: the first number, the count, the next one.
 func (u *users) cursor() uint32 {
-	b := make([]byte, 16)
-	n, _ := u.file.ReadAt(b, 0)
-	next, err := strconv.ParseUint(strings.TrimSpace(string(b[:n])), 10, 32)
-	if err != nil || uint32(next) < u.from || uint32(next)-u.from >= u.count {
-		return 0
+	for _, c := range u.cursors() {
+		if c.from == u.from && c.count == u.count && c.next >= u.from && c.next-u.from < u.count {
+			return c.next - u.from
+		}
 	}
-	return uint32(next) - u.from
+	return 0
 }
 
-func (u *users) setCursor(id uint32) { u.file.WriteAt(fmt.Appendf(nil, "%-15d\n", id), 0) }
+// A cursor is a line of the file.
+type cursor struct{ from, count, next uint32 }
+
+// maxCursors bounds the file: the ranges that were used longest ago are forgotten.
+const maxCursors = 64
+
+func (u *users) cursors() []cursor {
+	content, err := io.ReadAll(io.NewSectionReader(u.file, 0, 1<<16))
+	if err != nil {
+		return nil
+	}
+	var all []cursor
+	for line := range strings.Lines(string(content)) {
+		var c cursor
+		if _, err := fmt.Sscan(line, &c.from, &c.count, &c.next); err == nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func (u *users) setCursor(id uint32) {
+	all := slices.DeleteFunc(u.cursors(), func(c cursor) bool { return c.from == u.from && c.count == u.count })
+	all = append(all, cursor{u.from, u.count, id})
+	var b []byte
+	for _, c := range all[max(0, len(all)-maxCursors):] {
+		b = fmt.Appendln(b, c.from, c.count, c.next)
+	}
+	if _, err := u.file.WriteAt(b, 0); err == nil {
+		u.file.Truncate(int64(len(b)))
+	}
+}
 
 func (u *users) close() error { return u.file.Close() }

@@ -7,7 +7,7 @@ import "errors"
 // users are what only Linux has here.
 type users struct{}
 
-func newUsers(UserRange) (*users, error) {
+func newUsers(UserRange, string) (*users, error) {
 	return nil, errors.New("the service is root, and commands never run as root: run it as an ordinary user")
 }
 

@@ -238,6 +238,11 @@ func (c *Client) Mkdir(ctx context.Context, name string, mode fs.FileMode) error
 	return c.simple(ctx, "mkdir", "mkdir", name, nil, strconv.FormatUint(uint64(mode), 8))
 }
 
+// Open has a directory of the user's be open to the user again.
+func (c *Client) Open(ctx context.Context, name string) error {
+	return c.simple(ctx, "open", "open", name, nil)
+}
+
 func (c *Client) Remove(ctx context.Context, name string, recursive bool) error {
 	return c.simple(ctx, "remove", "remove", name, nil, strconv.FormatBool(recursive))
 }

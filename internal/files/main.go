@@ -99,6 +99,9 @@ var operations = map[string]operation{
 		}
 		return t.Mkdir(ctx, args[0], mode)
 	}},
+	"open": {1, func(_ context.Context, _ *Tree, args []string, _ io.Reader, _ io.Writer) error {
+		return os.Chmod(args[0], 0o700)
+	}},
 	"remove": {2, func(ctx context.Context, t *Tree, args []string, _ io.Reader, _ io.Writer) error {
 		return t.Remove(ctx, args[0], args[1] == "true")
 	}},
