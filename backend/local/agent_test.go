@@ -336,3 +336,31 @@ func TestNoHostNames(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftovers checks that nothing of a sandbox's user is left on the host when it is
+// closed.
+func TestLeftovers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it needs root, which has a user for each sandbox")
+	}
+	i := newInstance(t, newBackend(t, nil), "sbx_1")
+	name := fmt.Sprintf("sandbox-leftover-%d", os.Getpid())
+	text := "ipcmk -M 4096 -S 1 -Q >/dev/null 2>&1; id -u; for d in /tmp /var/tmp /dev/shm; do mkdir -p $d/" + name + "/closed/in; echo >$d/" + name + "/f; echo >$d/" + name + ".f; chmod 0 $d/" + name + "/closed; done"
+	uid := strings.TrimSpace(output(t, i, backend.Spec{Shell: text}))
+	if left, _ := filepath.Glob("/tmp/" + name + "*"); len(left) != 2 {
+		t.Fatalf("there are %v", left)
+	}
+	if err := i.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
+		if left, _ := filepath.Glob(dir + "/" + name + "*"); len(left) != 0 {
+			t.Errorf("left: %v", left)
+		}
+	}
+	for _, table := range []string{"shm", "sem", "msg"} {
+		if b, err := os.ReadFile("/proc/sysvipc/" + table); err == nil && strings.Contains(string(b), " "+uid+" ") {
+			t.Errorf("%s of user %s is left:\n%s", table, uid, b)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -28,7 +29,8 @@ type instance struct {
 	gone    chan struct{} // closed with the backend: a directory does not die
 	lose    func()        // closes gone
 
-	restoring sync.Mutex // held while restore changes directories
+	used      atomic.Bool // a command was started
+	restoring sync.Mutex  // held while restore changes directories
 
 	mu         sync.Mutex // guards what follows
 	destroying chan struct{}
@@ -106,6 +108,7 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 		return nil, errDestroyed
 	}
 	i.starting.Add(1)
+	i.used.Store(true)
 	i.mu.Unlock()
 	defer i.starting.Done()
 	if err := i.restore(); err != nil {
@@ -177,6 +180,9 @@ func (i *instance) destroy(done chan<- struct{}) {
 	err := i.kill()
 	if err == nil {
 		err = remove(i.root)
+		if i.user.own && i.used.Load() {
+			err = errors.Join(err, removeLeftovers(i.user.id))
+		}
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
