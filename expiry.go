@@ -109,9 +109,6 @@ func (m *Manager) remove(ctx context.Context, mb *member) error {
 	if mb.timer != nil {
 		mb.timer.Stop()
 	}
-	delete(m.leaving, mb)
-	if m.members[mb.key] == mb {
-		delete(m.members, mb.key)
-	}
+	m.forgetLocked(mb)
 	return nil
 }

@@ -20,14 +20,48 @@ func newTurns(n int) *semaphore.Weighted {
 	return semaphore.NewWeighted(int64(n))
 }
 
-// admit waits for a turn in the sandbox, then for one among all.
+// An owner is what all sandboxes of one Key.Owner share.
+type owner struct {
+	turns   *semaphore.Weighted
+	budget  account
+	members int // guarded by Manager.mu
+	waiting int // guarded by Manager.mu
+}
+
+// ownerLocked returns the owner of that name. One that has no members is forgotten
+// with the last.
+func (m *Manager) ownerLocked(name string) *owner {
+	o := m.owners[name]
+	if o == nil {
+		o = &owner{turns: newTurns(m.opts.share(name, m.opts.MaxRunningPerOwner))}
+		m.owners[name] = o
+	}
+	return o
+}
+
+// share returns what a limit per owner is for the one of that name: 0 is none, as for
+// those without a name.
+func (o *ManagerOptions) share(name string, limit int) int {
+	if name == "" {
+		return 0
+	}
+	return limit
+}
+
+// admit waits for a turn in the sandbox, then for one of its owner's, then for one
+// among all. So an owner whose turns are taken is not in the way of others.
 func (mb *member) admit(ctx context.Context) (done func(), err error) {
 	m := mb.m
 	until := time.Now().Add(m.opts.MaxWait)
-	if err := take(ctx, until, mb.turns, "running executions in one sandbox", m.opts.MaxRunningPerSandbox); err != nil {
+	if err := mb.take(ctx, until, mb.turns, "running executions in one sandbox", m.opts.MaxRunningPerSandbox); err != nil {
 		return nil, err
 	}
-	if err := take(ctx, until, m.turns, "running executions", m.opts.MaxRunning); err != nil {
+	if err := mb.take(ctx, until, mb.owner.turns, "running executions of one owner", m.opts.MaxRunningPerOwner); err != nil {
+		give(mb.turns)
+		return nil, err
+	}
+	if err := mb.take(ctx, until, m.turns, "running executions", m.opts.MaxRunning); err != nil {
+		give(mb.owner.turns)
 		give(mb.turns)
 		return nil, err
 	}
@@ -44,6 +78,7 @@ func (mb *member) done() {
 	mb.used = time.Now()
 	mb.m.mu.Unlock()
 	give(mb.m.turns)
+	give(mb.owner.turns)
 	give(mb.turns)
 }
 
@@ -52,9 +87,16 @@ func (mb *member) done() {
 const retryAfter = time.Second
 
 // take takes a turn, and waits for it until then.
-func take(ctx context.Context, until time.Time, turns *semaphore.Weighted, what string, n int) error {
+func (mb *member) take(ctx context.Context, until time.Time, turns *semaphore.Weighted, what string, n int) error {
 	if turns == nil || turns.TryAcquire(1) {
 		return nil
+	}
+	if time.Now().Before(until) {
+		leave, err := mb.queue()
+		if err != nil {
+			return err
+		}
+		defer leave()
 	}
 	wait, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -67,40 +109,77 @@ func take(ctx context.Context, until time.Time, turns *semaphore.Weighted, what 
 	return &LimitError{Limit: what, Max: n, RetryAfter: retryAfter}
 }
 
+// queue counts a start that waits for its turn, until leave is called.
+func (mb *member) queue() (leave func(), err error) {
+	m := mb.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	share := m.opts.share(mb.key.Owner, m.opts.MaxWaitingPerOwner)
+	switch {
+	case m.opts.MaxWaiting > 0 && m.waiting >= m.opts.MaxWaiting:
+		return nil, &LimitError{Limit: "waiting starts", Max: m.opts.MaxWaiting, RetryAfter: retryAfter}
+	case share > 0 && mb.owner.waiting >= share:
+		return nil, &LimitError{Limit: "waiting starts of one owner", Max: share, RetryAfter: retryAfter}
+	}
+	m.waiting++
+	mb.owner.waiting++
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.waiting--
+		mb.owner.waiting--
+	}, nil
+}
+
 func give(turns *semaphore.Weighted) {
 	if turns != nil {
 		turns.Release(1)
 	}
 }
 
-func (mb *member) recorded(h *handle)     { mb.m.records.add(h) }
+func (mb *member) recorded(h *handle)     { mb.m.records.add(&mb.owner.budget, h) }
 func (mb *member) forgotten(h *handle)    { mb.m.records.remove(h) }
 func (mb *member) events() *events        { return &mb.m.observed }
 func (mb *member) closed(context.Context) {} // Manager.Close waits for the observer
 
-// A budget bounds what the records of all sandboxes keep of output. The oldest
-// give way.
+// A budget bounds what the records of all sandboxes keep of output. The oldest give
+// way, of the owner that keeps the most: so none loses any to another that keeps more.
 type budget struct {
 	max int64 // 0 is no bound
 
-	mu    sync.Mutex // guards all below
+	mu       sync.Mutex // guards all below, and the accounts
+	used     int64
+	accounts map[*account]struct{} // those with a record
+	at       map[*handle]place
+}
+
+// An account is what one owner keeps.
+type account struct {
 	used  int64
-	order *list.List // of *handle, oldest first
-	at    map[*handle]*list.Element
+	order list.List // of *handle, oldest first
+}
+
+// A place is where a record is found.
+type place struct {
+	account *account
+	element *list.Element
 }
 
 func newBudget(max int64) *budget {
-	return &budget{max: max, order: list.New(), at: make(map[*handle]*list.Element)}
+	return &budget{max: max, accounts: make(map[*account]struct{}), at: make(map[*handle]place)}
 }
 
 // add accounts for a new record and makes room for it.
-func (b *budget) add(h *handle) {
+func (b *budget) add(a *account, h *handle) {
 	b.mu.Lock()
-	b.at[h] = b.order.PushBack(h)
-	b.used += h.size()
+	b.accounts[a] = struct{}{}
+	b.at[h] = place{a, a.order.PushBack(h)}
+	size := h.size()
+	a.used += size
+	b.used += size
 	var drop []*handle
 	for b.max > 0 && b.used > b.max {
-		oldest := b.order.Front().Value.(*handle)
+		oldest := b.largestLocked().order.Front().Value.(*handle)
 		b.removeLocked(oldest)
 		drop = append(drop, oldest)
 	}
@@ -110,6 +189,16 @@ func (b *budget) add(h *handle) {
 	}
 }
 
+func (b *budget) largestLocked() *account {
+	var largest *account
+	for a := range b.accounts {
+		if largest == nil || a.used > largest.used {
+			largest = a
+		}
+	}
+	return largest
+}
+
 func (b *budget) remove(h *handle) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,11 +206,18 @@ func (b *budget) remove(h *handle) {
 }
 
 func (b *budget) removeLocked(h *handle) {
-	if at, ok := b.at[h]; ok {
-		b.order.Remove(at)
-		delete(b.at, h)
-		b.used -= h.size()
+	p, ok := b.at[h]
+	if !ok {
+		return
 	}
+	size := h.size()
+	p.account.order.Remove(p.element)
+	p.account.used -= size
+	if p.account.order.Len() == 0 {
+		delete(b.accounts, p.account)
+	}
+	delete(b.at, h)
+	b.used -= size
 }
 
 // forgetAll accounts for the records of a sandbox that is gone.

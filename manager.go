@@ -27,17 +27,29 @@ type Key struct {
 
 // ManagerOptions are a Manager's limits. Nil and the zero value are the
 // defaults; a negative number turns a limit off.
+//
+// A limit per owner is the most that the sandboxes of one Key.Owner have of what all
+// have together, so that others find some left. 0 is a quarter, rounded up, and none
+// where the limit itself is off. It does not hold for the empty owner: a service that
+// names no owners has all for itself.
 type ManagerOptions struct {
-	MaxSandboxes int           // sandboxes at once; 0 is 1,000
-	IdleTime     time.Duration // a sandbox that ran nothing for so long is removed; 0 is 30 min
-	Lifetime     time.Duration // a sandbox is removed at this age; 0 is no bound
+	MaxSandboxes         int           // sandboxes at once; 0 is 1,000
+	MaxSandboxesPerOwner int           // 0 is a quarter of MaxSandboxes
+	IdleTime             time.Duration // a sandbox that ran nothing for so long is removed; 0 is 30 min
+	Lifetime             time.Duration // a sandbox is removed at this age; 0 is no bound
 
 	MaxRunning           int           // executions at once; 0 is no bound
+	MaxRunningPerOwner   int           // 0 is a quarter of MaxRunning
 	MaxRunningPerSandbox int           // 0 is no bound
 	MaxWait              time.Duration // how long a start waits for its turn; 0 does not wait
+	MaxWaiting           int           // starts that wait at once; 0 is no bound
+	MaxWaitingPerOwner   int           // 0 is a quarter of MaxWaiting
 
-	Records      int   // finished executions kept per sandbox; 0 is 100
-	RecordsBytes int64 // output kept by all records together; 0 is 256 MiB
+	Records int // finished executions kept per sandbox; 0 is 100
+
+	// RecordsBytes is how much output all records keep together; 0 is 256 MiB.
+	// Where it is not enough, the oldest give way of the owner that keeps the most.
+	RecordsBytes int64
 
 	// CloseTime bounds the removal of a sandbox that the manager removes by
 	// itself; 0 is 30 s.
@@ -65,6 +77,8 @@ type Manager struct {
 	mu      sync.Mutex // guards all below
 	closed  bool
 	members map[Key]*member
+	owners  map[string]*owner    // of those, and of those that are leaving
+	waiting int                  // starts that wait for their turn
 	leaving map[*member]struct{} // replaced, and not removed yet
 	chores  sync.WaitGroup       // removals and creations in the background
 }
@@ -75,6 +89,7 @@ func NewManager(b backend.Backend, opts *ManagerOptions) *Manager {
 	m := &Manager{
 		backend: b,
 		members: make(map[Key]*member),
+		owners:  make(map[string]*owner),
 		leaving: make(map[*member]struct{}),
 	}
 	if opts != nil {
@@ -94,12 +109,19 @@ func (o *ManagerOptions) fillIn() {
 	o.MaxRunning = orDefault(o.MaxRunning, 0)
 	o.MaxRunningPerSandbox = orDefault(o.MaxRunningPerSandbox, 0)
 	o.MaxWait = orDefault(o.MaxWait, 0)
+	o.MaxWaiting = orDefault(o.MaxWaiting, 0)
+	o.MaxSandboxesPerOwner = orDefault(o.MaxSandboxesPerOwner, quarter(o.MaxSandboxes))
+	o.MaxRunningPerOwner = orDefault(o.MaxRunningPerOwner, quarter(o.MaxRunning))
+	o.MaxWaitingPerOwner = orDefault(o.MaxWaitingPerOwner, quarter(o.MaxWaiting))
 	o.RecordsBytes = orDefault(o.RecordsBytes, 256<<20)
 	o.CloseTime = orDefault(o.CloseTime, 30*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 }
+
+// quarter returns a quarter of n, rounded up.
+func quarter(n int) int { return (n + 3) / 4 }
 
 // orDefault returns what a limit means: 0 for none.
 func orDefault[T int | int64 | time.Duration](v, def T) T {

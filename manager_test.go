@@ -246,7 +246,7 @@ func TestManagerNegativeTurnsALimitOff(t *testing.T) {
 }
 
 func TestManagerLimits(t *testing.T) {
-	opts := &sandbox.ManagerOptions{MaxSandboxes: 2, MaxRunning: 3, MaxRunningPerSandbox: 2, MaxWait: time.Minute}
+	opts := &sandbox.ManagerOptions{MaxSandboxes: 2, MaxSandboxesPerOwner: -1, MaxRunning: 3, MaxRunningPerOwner: -1, MaxRunningPerSandbox: 2, MaxWait: time.Minute}
 	managed(t, sleepy(nil), opts, func(t *testing.T, m *sandbox.Manager) {
 		one, two := create(t, m, "1", nil), create(t, m, "2", nil)
 		var limit *sandbox.LimitError

@@ -14,6 +14,7 @@ type member struct {
 	m     *Manager
 	key   Key
 	id    string
+	owner *owner
 	turns *semaphore.Weighted
 
 	ready   chan struct{}           // closed when the creation is over
@@ -22,14 +23,19 @@ type member struct {
 	abandon context.CancelCauseFunc // gives the creation up, and says why
 
 	// Guarded by m.mu.
-	waiting int // callers that wait for ready
+	gone    bool // forgotten by m
+	waiting int  // callers that wait for ready
 	running int
 	used    time.Time // when it was last asked for, or an execution ended
 	timer   *time.Timer
 }
 
-func (m *Manager) newMember(key Key, id string) *member {
+// newMemberLocked returns a member that its owner has. forgetLocked takes it from him.
+func (m *Manager) newMemberLocked(key Key, id string) *member {
+	o := m.ownerLocked(key.Owner)
+	o.members++
 	return &member{
+		owner: o,
 		m:     m,
 		key:   key,
 		id:    id,
@@ -46,6 +52,7 @@ func (m *Manager) addLocked(ctx context.Context, key Key) (*member, context.Cont
 	if key.Name == "" {
 		key.Name = id
 	}
+	share := m.opts.share(key.Owner, m.opts.MaxSandboxesPerOwner)
 	switch {
 	case m.closed:
 		return nil, nil, ErrClosed
@@ -53,8 +60,10 @@ func (m *Manager) addLocked(ctx context.Context, key Key) (*member, context.Cont
 		return nil, nil, ErrExists
 	case m.opts.MaxSandboxes > 0 && len(m.members)+len(m.leaving) >= m.opts.MaxSandboxes:
 		return nil, nil, &LimitError{Limit: "sandboxes", Max: m.opts.MaxSandboxes}
+	case share > 0 && m.owners[key.Owner] != nil && m.owners[key.Owner].members >= share:
+		return nil, nil, &LimitError{Limit: "sandboxes of one owner", Max: share}
 	}
-	mb := m.newMember(key, id)
+	mb := m.newMemberLocked(key, id)
 	ctx, mb.abandon = context.WithCancelCause(ctx)
 	m.members[key] = mb
 	return mb, ctx, nil
@@ -168,9 +177,21 @@ func (m *Manager) fail(mb *member, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	mb.err = err
+	m.forgetLocked(mb)
+}
+
+// forgetLocked forgets mb, of which nothing is left.
+func (m *Manager) forgetLocked(mb *member) {
 	delete(m.leaving, mb)
 	if m.members[mb.key] == mb {
 		delete(m.members, mb.key)
+	}
+	if mb.gone {
+		return
+	}
+	mb.gone = true
+	if mb.owner.members--; mb.owner.members == 0 {
+		delete(m.owners, mb.key.Owner)
 	}
 }
 

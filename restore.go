@@ -55,7 +55,9 @@ func (m *Manager) Restore(ctx context.Context) error {
 // adopt makes a member of a sandbox that exists.
 func (m *Manager) adopt(o backend.Opened) {
 	labels := o.Config.Labels
-	mb := m.newMember(Key{Owner: labels[labelOwner], API: labels[labelAPI], Name: labels[labelName]}, o.Config.ID)
+	m.mu.Lock()
+	mb := m.newMemberLocked(Key{Owner: labels[labelOwner], API: labels[labelAPI], Name: labels[labelName]}, o.Config.ID)
+	m.mu.Unlock()
 	if mb.key.Name == "" {
 		mb.key.Name = mb.id
 	}

@@ -317,7 +317,7 @@ func TestASlowConsumerDelaysNoTimeout(t *testing.T) {
 // Whoever waits for a key waits without a turn, with his own context, and nothing of
 // him is left.
 func TestManyStartsWithOneKey(t *testing.T) {
-	opts := &sandbox.ManagerOptions{MaxRunning: 2, MaxRunningPerSandbox: 1, MaxWait: time.Minute}
+	opts := &sandbox.ManagerOptions{MaxRunning: 8, MaxRunningPerSandbox: 1, MaxWait: time.Minute}
 	managed(t, sleepy(nil), opts, func(t *testing.T, m *sandbox.Manager) {
 		sb := create(t, m, "n", nil)
 		first, err := sb.Start(t.Context(), sandbox.Command{Shell: "sleep 30s"})

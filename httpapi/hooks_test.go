@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -340,4 +341,47 @@ func (logHook) Enabled(context.Context, slog.Level) bool { return true }
 func (h logHook) Handle(context.Context, slog.Record) error {
 	h.f()
 	return nil
+}
+
+// The tickets and the ports of one owner are bounded, and leave the others theirs.
+func TestOneOwnersTicketsAndPorts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, nil)
+		id, other := w.sandbox(t, "a"), w.sandbox(t, "b")
+		tickets := "/v1/sandboxes/%s/terminal/tickets"
+		for i := range 300 {
+			code, body := w.do(t, "POST", fmt.Sprintf(tickets, id), "")
+			if want := i < 256; (code == 201) != want || code != 201 && code != 429 {
+				t.Fatalf("ticket %d: %d: %s", i, code, body)
+			}
+		}
+		if code, body := w.raw(t, "key-b", fmt.Sprintf(tickets, other), ""); code != 201 {
+			t.Errorf("another owner's ticket: %d: %s", code, body)
+		}
+		time.Sleep(31 * time.Second)
+		if code, body := w.do(t, "POST", fmt.Sprintf(tickets, id), ""); code != 201 {
+			t.Errorf("a ticket when the others have expired: %d: %s", code, body)
+		}
+		ids := []string{id}
+		for range 4 {
+			ids = append(ids, w.sandbox(t, "a"))
+		}
+		ports, body := "/v1/sandboxes/%s/ports", `{"port":%d}`
+		for i := range 1025 {
+			code, got := w.do(t, "POST", fmt.Sprintf(ports, ids[i/250]), fmt.Sprintf(body, 1+i%250))
+			if want := i < 1024; (code == 200) != want || code != 200 && code != 429 {
+				t.Fatalf("port %d: %d: %s", i, code, got)
+			}
+		}
+		if code, got := w.raw(t, "key-b", fmt.Sprintf(ports, other), `{"port":1}`); code != 200 {
+			t.Errorf("another owner's port: %d: %s", code, got)
+		}
+		if err := w.manager.Remove(t.Context(), sandbox.Key{Owner: "a", API: httpapi.Sandboxes, Name: id}); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if code, got := w.do(t, "POST", fmt.Sprintf(ports, ids[4]), `{"port":1000}`); code != 200 {
+			t.Errorf("a port when others have gone: %d: %s", code, got)
+		}
+	})
 }

@@ -18,6 +18,9 @@ const (
 
 	// maxPorts bounds the URLs of one sandbox.
 	maxPorts = 256
+
+	// maxOwnerPorts bounds the URLs of all sandboxes of one owner.
+	maxOwnerPorts = 1024
 )
 
 // A portTable has the ports that have a URL. A URL is as good as a key to its port:
@@ -26,6 +29,7 @@ type portTable struct {
 	mu        sync.Mutex // guards all below
 	byToken   map[string]*port
 	bySandbox map[string]map[int]*port // by the sandbox's id and the number
+	byOwner   map[string]int           // how many there are
 }
 
 // A port is a TCP port of a sandbox that has a URL.
@@ -37,7 +41,7 @@ type port struct {
 }
 
 func newPortTable() *portTable {
-	return &portTable{byToken: make(map[string]*port), bySandbox: make(map[string]map[int]*port)}
+	return &portTable{byToken: make(map[string]*port), bySandbox: make(map[string]map[int]*port), byOwner: make(map[string]int)}
 }
 
 // open returns the port of that number, the same one whenever it is asked for.
@@ -51,6 +55,9 @@ func (t *portTable) open(key sandbox.Key, box sandbox.Sandbox, number int) (*por
 	if len(ports) >= maxPorts {
 		return nil, &Error{Status: http.StatusTooManyRequests, Message: fmt.Sprintf("a sandbox has no more than %d ports", maxPorts)}
 	}
+	if t.byOwner[key.Owner] >= maxOwnerPorts {
+		return nil, &sandbox.LimitError{Limit: "ports of one owner", Max: maxOwnerPorts}
+	}
 	if ports == nil {
 		ports = make(map[int]*port)
 		t.bySandbox[box.ID()] = ports
@@ -61,6 +68,7 @@ func (t *portTable) open(key sandbox.Key, box sandbox.Sandbox, number int) (*por
 	}
 	p := &port{key: key, box: box, number: number, token: strings.ToLower(rand.Text())}
 	t.byToken[p.token], ports[number] = p, p
+	t.byOwner[key.Owner]++
 	return p, nil
 }
 
@@ -71,6 +79,9 @@ func (t *portTable) close(box sandbox.Sandbox) {
 	delete(t.bySandbox, box.ID())
 	for _, p := range ports {
 		delete(t.byToken, p.token)
+		if t.byOwner[p.key.Owner]--; t.byOwner[p.key.Owner] == 0 {
+			delete(t.byOwner, p.key.Owner)
+		}
 	}
 	t.mu.Unlock()
 }

@@ -6,10 +6,17 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sandbox-go/sandbox"
 )
 
-// ticketTime is how long a ticket may be used.
-const ticketTime = 30 * time.Second
+const (
+	// ticketTime is how long a ticket may be used.
+	ticketTime = 30 * time.Second
+
+	// maxTickets bounds the tickets of one owner that nobody has used yet.
+	maxTickets = 256
+)
 
 // A ticketOffice has the tickets that nobody has used yet. A ticket opens one
 // terminal of one sandbox, once: a browser can send no header with a WebSocket, and a
@@ -28,18 +35,23 @@ type ticket struct {
 func newTicketOffice() *ticketOffice { return &ticketOffice{tickets: make(map[string]ticket)} }
 
 // issue returns a new ticket, and forgets those whose time is up.
-func (o *ticketOffice) issue(p Principal, sandbox string) (string, time.Time) {
+func (o *ticketOffice) issue(p Principal, name string) (string, time.Time, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	now := time.Now()
+	now, own := time.Now(), 0
 	for id, t := range o.tickets {
 		if !now.Before(t.expires) {
 			delete(o.tickets, id)
+		} else if t.principal.Owner == p.Owner {
+			own++
 		}
 	}
+	if own >= maxTickets {
+		return "", now, &sandbox.LimitError{Limit: "unused tickets of one owner", Max: maxTickets, RetryAfter: ticketTime}
+	}
 	id, expires := "ticket_"+strings.ToLower(rand.Text()), now.Add(ticketTime)
-	o.tickets[id] = ticket{p, sandbox, expires}
-	return id, expires
+	o.tickets[id] = ticket{p, name, expires}
+	return id, expires, nil
 }
 
 // redeem returns whose ticket it is, once.
@@ -62,7 +74,10 @@ func issueTicket(c *call) error {
 	if !sb.Info().Backend.Terminal {
 		return errNoTerminals
 	}
-	id, expires := c.api.tickets.issue(c.principal, sb.ID())
+	id, expires, err := c.api.tickets.issue(c.principal, sb.ID())
+	if err != nil {
+		return err
+	}
 	c.w.Header().Set("Cache-Control", "no-store")
 	c.reply(http.StatusCreated, struct {
 		Ticket    string    `json:"ticket"`

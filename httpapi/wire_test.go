@@ -130,7 +130,7 @@ func wire() []wireTest {
 		}
 	}
 	bare := func(w *world) { w.fake.Info = &backend.Info{Name: "bare"} }
-	full := func(w *world) { w.limits.MaxSandboxes = 3 }
+	full := func(w *world) { w.limits.MaxSandboxes, w.limits.MaxSandboxesPerOwner = 3, -1 }
 
 	return []wireTest{
 		// rooms
