@@ -96,6 +96,10 @@ type Harness struct {
 	// PTRACE_SEIZE, prints "tracing" and never waits for it; nil when there is none.
 	Tracer func(pid int) sandbox.Command
 
+	// Skip names cases that cannot hold where the sandboxes are, for a fault that is
+	// not the backend's, and says which.
+	Skip map[string]string
+
 	// Lose makes the sandbox of that id die without Destroy; nil when it cannot be
 	// done.
 	Lose func(tb testing.TB, b backend.Backend, id string)
@@ -128,6 +132,11 @@ func Cases() []Case {
 // are not run.
 func Run(t *testing.T, h Harness) {
 	cases := Cases()
+	for name := range h.Skip {
+		if !slices.ContainsFunc(cases, func(c Case) bool { return c.Name == name }) {
+			t.Errorf("Harness.Skip names %q, which is no case", name)
+		}
+	}
 	if !runCase(t, cases[0], h, false) {
 		t.Fatalf("the backend runs no command at all: the other %d cases are not run", len(cases)-1)
 	}
@@ -179,6 +188,9 @@ func (c Case) Check(tb testing.TB, h Harness) {
 func (c Case) check(ctx context.Context, tb testing.TB, h Harness) {
 	began := time.Now()
 	s := &subject{TB: tb, h: h, ctx: ctx}
+	if why := h.Skip[c.Name]; why != "" {
+		tb.Skip(why)
+	}
 	s.backend = h.New(tb)
 	defer s.closing("the backend", s.backend.Close)
 	if missing := c.needs.missing(h, s.backend.Info()); missing != "" {

@@ -11,19 +11,33 @@ import (
 func jobCases() []Case {
 	return []Case{{
 		Name:  "a-terminal-can-be-reopened",
-		Rule:  "All three streams are the terminal, which is the controlling one and may be opened again by its name.",
+		Rule:  "All three streams are the terminal, which may be opened again by its name.",
 		needs: needTerminal | needShell,
 		run: func(s *subject) {
 			t := s.open(sandbox.Command{
-				Shell: `[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo a >$(tty); echo b >/dev/tty; echo c >/dev/stderr
-stty -echo; read -r x </dev/tty; echo "got:$x"`,
+				Shell: `[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo a >$(tty); echo c >/dev/stderr
+stty -echo; read -r x <$(tty); echo "got:$x"`,
 				Terminal: &sandbox.TerminalSize{},
 			})
-			t.shows("a\r\nb\r\nc\r\n")
+			t.shows("a\r\nc\r\n")
 			t.types("typed\r")
 			t.shows("got:typed\r\n")
 			s.ended(t.ends(), sandbox.Completed, 0)
 			s.completed(s.shell("[ -t 0 ] || [ -t 1 ] || [ -t 2 ] || echo none"), 0, "none\n", "")
+		},
+	}, {
+		Name:  "a-terminal-controls",
+		Rule:  "The terminal is the controlling one, and may be opened as /dev/tty.",
+		needs: needTerminal | needShell,
+		run: func(s *subject) {
+			t := s.open(sandbox.Command{
+				Shell:    `echo a >/dev/tty; stty -echo; read -r x </dev/tty; echo "got:$x"`,
+				Terminal: &sandbox.TerminalSize{},
+			})
+			t.shows("a\r\n")
+			t.types("typed\r")
+			t.shows("got:typed\r\n")
+			s.ended(t.ends(), sandbox.Completed, 0)
 		},
 	}, {
 		Name:  "jobs-are-controlled",

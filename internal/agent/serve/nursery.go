@@ -34,6 +34,9 @@ func newNursery() (*nursery, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memfd_create: %w: allow it in the seccomp profile of the container or of the service", err)
 	}
+	if err := unix.Fchmod(locks, 0); err != nil { // in gVisor it can be opened through /proc
+		return nil, os.NewSyscallError("fchmod", err)
+	}
 	n := &nursery{
 		children:    proc.NewChildren(),
 		supervisors: make(map[int]bool),
