@@ -41,8 +41,8 @@ type Command struct {
 	// Terminal runs the command on a terminal of that size, where the backend
 	// has terminals (Info.Backend.Terminal): else the start is an error that
 	// wraps errors.ErrUnsupported. All it prints is stdout, with CRLF for a
-	// newline, as terminals have it. Its input is kept open as by OpenStdin, and
-	// the end of it is typed as Ctrl-D. Nil is no terminal.
+	// newline, as terminals have it. Its input is kept open as by OpenStdin; see
+	// Exec.CloseStdin for its end. Nil is no terminal.
 	Terminal *TerminalSize
 
 	// Timeout bounds the whole execution, from the start of the command to the
@@ -118,9 +118,10 @@ type Exec interface {
 	WriteStdin(ctx context.Context, p []byte) (int, error)
 
 	// CloseStdin ends the command's input after what was written. It may be
-	// called again. On a terminal it types the terminal's eof character; one in
-	// raw mode, or without that character, is hung up: its programs get SIGHUP,
-	// and what they print afterwards is lost.
+	// called again. On a terminal it types the terminal's eof character. One from
+	// which a program reads keys instead of lines (raw mode, or any other
+	// without ICANON), or that has no eof character, is hung up: its programs
+	// get SIGHUP, and what they print afterwards is lost.
 	CloseStdin() error
 
 	// Signal sends s to the command's process group. The error wraps

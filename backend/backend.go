@@ -110,10 +110,12 @@ type Spec struct {
 
 	// Terminal gives the command a terminal of that size, as its controlling one
 	// and as all its three streams; nil gives it none. What it prints arrives at
-	// Stdout, Stderr stays empty, and the end of Stdin is typed as Ctrl-D. TERM
-	// is set, to xterm-256color where Env does not say it. What still holds the
-	// terminal when the execution is over is sent SIGHUP. It is only set where
-	// Info.Terminal is.
+	// Stdout, and Stderr stays empty. At the end of Stdin the terminal's eof
+	// character is typed; a terminal that is not in canonical mode (ICANON), or
+	// has no such character, is hung up after the output that is there now.
+	// Nothing that was not written is ever read. TERM is set, to xterm-256color
+	// where Env does not say it. What still holds the terminal when the
+	// execution is over is sent SIGHUP. It is only set where Info.Terminal is.
 	Terminal *TerminalSize
 
 	// Stdin is streamed to the command, its end too; nil is an empty input. A

@@ -112,6 +112,10 @@
 // sandbox remembers an execution of the same Idempotency-Key, that one is the answer,
 // whatever the body says, and nothing is started.
 //
+// …/stdin?close=true ends the input after the body. On a terminal it types the eof
+// character; a terminal that is not in canonical mode, or has no such character, is hung
+// up.
+//
 // Every event of a stream has an id, OUT-ERR: how many bytes of each stream it and those
 // before it have told, up to the last whole character. It comes after the data. No line is
 // longer than 32 KiB, but for that of exit, which has the whole record. …/stream goes on from there, by

@@ -80,7 +80,7 @@ func terminalCases() []Case {
 		},
 	}, {
 		Name:  "the-end-of-a-terminals-input",
-		Rule:  "The end of a terminal's input is typed as Ctrl-D: what reads it comes to an end, whether the last line was ended or not.",
+		Rule:  "The end of a terminal's input is typed as its eof character: what reads it comes to an end, whether the last line was ended or not.",
 		needs: needTerminal,
 		run: func(s *subject) {
 			for typed, want := range map[string]string{"line\n": "line\r\nline\r\n", "no end": "no endno end", "": ""} {
@@ -95,12 +95,14 @@ func terminalCases() []Case {
 		},
 	}, {
 		Name:  "any-terminals-input-ends",
-		Rule:  "CloseStdin types the eof character that the terminal has; a terminal in raw mode, where there is none, is hung up. The program reads nothing that was not written.",
+		Rule:  "CloseStdin types the eof character that the terminal has; one that reads keys instead of lines, or has no such character, is hung up. The program reads nothing that was not written.",
 		needs: needTerminal | needShell,
 		run: func(s *subject) {
 			for _, test := range []struct{ set, rest, want string }{
 				{"stty -echo eof ^X", "wc -c <got", "ready2\r\n"},
+				{"trap '' HUP; stty -echo eof undef", "exit 0", "ready"},
 				{"trap '' HUP; stty raw -echo", "exit 0", "ready"},
+				{"trap '' HUP; stty -icanon -echo", "exit 0", "ready"},
 			} {
 				e, stream := s.follow(sandbox.Command{
 					Shell:    "rm -f got; " + test.set + "; printf ready; tee got >/dev/null; " + test.rest,

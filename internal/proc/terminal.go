@@ -66,8 +66,8 @@ func resize(terminal syscall.Conn, size backend.TerminalSize) error {
 
 // endOfInput returns what ends a terminal's input when it is typed: the first completes
 // a line that was begun, the second says that there is no other. It is empty where
-// nothing does, since the terminal is raw or has no eof character. A program that has
-// only taken its lines apart, as line editors do, knows that character itself.
+// nothing does: a program that reads keys, not lines (ICANON is off), would read them as
+// such, and the terminal may have no eof character.
 func endOfInput(terminal syscall.Conn) (end []byte) {
 	raw, err := terminal.SyscallConn()
 	if err != nil {
@@ -75,7 +75,7 @@ func endOfInput(terminal syscall.Conn) (end []byte) {
 	}
 	raw.Control(func(fd uintptr) {
 		t, err := unix.IoctlGetTermios(int(fd), getTermios)
-		if err != nil || t.Lflag&(unix.ICANON|unix.ISIG) == 0 || t.Cc[unix.VEOF] == noChar {
+		if err != nil || t.Lflag&unix.ICANON == 0 || t.Cc[unix.VEOF] == noChar {
 			return
 		}
 		end = []byte{t.Cc[unix.VEOF], t.Cc[unix.VEOF]}
