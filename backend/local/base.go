@@ -33,7 +33,7 @@ func newBase(dir string, others bool) (*base, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(parent, 0o711); err != nil {
+	if err := makeAll(parent); err != nil {
 		return nil, err
 	}
 	if others {
@@ -47,8 +47,8 @@ func newBase(dir string, others bool) (*base, error) {
 		return nil, err
 	}
 	b := &base{path: filepath.Join(parent, basePrefix+strings.TrimPrefix(filepath.Base(raw), rawPrefix))}
-	if b.lock, err = lockDir(raw); err == nil {
-		err = os.Chmod(raw, 0o711)
+	if err = os.Chmod(raw, 0o711); err == nil {
+		b.lock, err = lockDir(raw)
 	}
 	if err == nil {
 		err = os.Rename(raw, b.path)
@@ -65,7 +65,7 @@ func newBase(dir string, others bool) (*base, error) {
 func (b *base) restore() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := os.Mkdir(b.path, 0o711)
+	err := mkdir(b.path, 0o711)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
@@ -79,6 +79,28 @@ func (b *base) restore() error {
 	b.lock.Close()
 	b.lock = lock
 	return nil
+}
+
+// makeAll makes dir and what is missing above it, so that others may pass through them.
+func makeAll(dir string) error {
+	err := mkdir(dir, 0o711)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = makeAll(filepath.Dir(dir)); err == nil {
+			err = mkdir(dir, 0o711)
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// mkdir makes a directory of that mode, whatever the service's umask is.
+func mkdir(dir string, mode fs.FileMode) error {
+	if err := os.Mkdir(dir, mode); err != nil {
+		return err
+	}
+	return os.Chmod(dir, mode)
 }
 
 // remove removes the base, of which sandboxes that could not be destroyed may be

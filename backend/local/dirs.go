@@ -17,7 +17,7 @@ func (i *instance) tmp() string  { return filepath.Join(i.root, "tmp") }
 // makeDirs makes the sandbox's directories. The one above the start directory is the
 // service's: the sandbox's own user may pass through it, and move nothing in it.
 func (i *instance) makeDirs() error {
-	if err := os.Mkdir(i.root, 0o700); err != nil {
+	if err := mkdir(i.root, 0o700); err != nil {
 		return err
 	}
 	if i.user.own {
@@ -34,7 +34,7 @@ func (i *instance) makeDirs() error {
 
 // makeDir makes a directory of the sandbox's user.
 func (i *instance) makeDir(dir string) error {
-	err := os.Mkdir(dir, 0o700)
+	err := mkdir(dir, 0o700)
 	if err == nil && i.user.own {
 		err = os.Chown(dir, int(i.user.id), int(i.user.id))
 	}

@@ -121,7 +121,7 @@ func openLocks(dir string) (*os.File, error) {
 	dirs := []string{"/run", os.TempDir()}
 	if dir != "" {
 		dirs = append(dirs, dir)
-		if err := os.MkdirAll(dir, 0o711); err != nil {
+		if err := makeAll(dir); err != nil {
 			return nil, err
 		}
 	}

@@ -50,7 +50,8 @@ func StartGroup(c *Command, spec *backend.Spec) (*Group, error) {
 		closeAll(pipes.ours)
 		return nil, Lacking(err)
 	}
-	pid, err := c.Start(files)
+	var pid int
+	withUmask(func() { pid, err = c.Start(files) })
 	if err != nil {
 		closeAll(pipes.ours)
 		return nil, err
