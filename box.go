@@ -91,8 +91,18 @@ func newBox(ctx context.Context, b backend.Backend, id string, cfg *Config, opts
 	if err != nil {
 		return nil, &Error{Op: "create", Err: err}
 	}
-	return openBox(b.Info(), own, instance, time.Now(), opts, k), nil
+	info := b.Info()
+	if err := hidden(info, instance); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardSandboxTime)
+		defer cancel()
+		return nil, &Error{Op: "create", Err: errors.Join(err, instance.Destroy(ctx))}
+	}
+	return openBox(info, own, instance, time.Now(), opts, k), nil
 }
+
+// discardSandboxTime bounds the removal of a sandbox that is refused when it has been
+// made.
+const discardSandboxTime = 30 * time.Second
 
 // openBox makes a sandbox of an instance that exists.
 func openBox(info backend.Info, cfg Config, instance backend.Instance, created time.Time, opts Options, k keeper) *box {

@@ -24,8 +24,11 @@ func (sb *box) dial(ctx context.Context, port int) (net.Conn, error) {
 		return nil, err
 	}
 	dialer, ok := sb.instance.(backend.Dialer)
-	if !ok || !sb.backend.Ports {
+	if !sb.backend.Ports {
 		return nil, errors.ErrUnsupported
+	}
+	if !ok { // it was taken up
+		return nil, errHidden("Ports", sb.instance, "backend.Dialer")
 	}
 	return dialer.Dial(ctx, port)
 }

@@ -39,8 +39,11 @@ func (f files) begin(ctx context.Context, op string, names ...string) (*work, er
 		return nil, f.wrap(op, err)
 	}
 	filer, ok := f.sb.instance.(backend.Filer)
-	if !ok || !f.sb.backend.Files {
+	if !f.sb.backend.Files {
 		return nil, f.wrap(op, errors.ErrUnsupported)
+	}
+	if !ok { // it was taken up
+		return nil, f.wrap(op, errHidden("Files", f.sb.instance, "backend.Filer"))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(f.sb.life, cancel)

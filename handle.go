@@ -143,7 +143,7 @@ func (h *handle) Resize(size TerminalSize) error {
 	return h.act("resize", func(p backend.Process) error {
 		r, ok := p.(backend.Resizer)
 		if !ok {
-			return errors.ErrUnsupported
+			return errHidden("Terminal", p, "backend.Resizer")
 		}
 		return r.Resize(size)
 	})

@@ -416,6 +416,57 @@ func TestManagerRestores(t *testing.T) {
 	})
 }
 
+// A decorator that hides what the backend promises is refused with a word, and nothing
+// is left of the try.
+func TestAHiddenAbilityIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := fake.New(nil)
+		for name, info := range map[string]func(*backend.Info){
+			"backend.Filer":  func(i *backend.Info) { i.Ports = false },
+			"backend.Dialer": func(i *backend.Info) { i.Files = false },
+		} {
+			d := &hiding{b, b.Info()}
+			info(&d.info)
+			_, err := sandbox.New(t.Context(), d, nil, nil)
+			if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), name) {
+				t.Errorf("New gave %v, want ErrUnsupported that names %s", err, name)
+			}
+			m := sandbox.NewManager(d, nil)
+			if _, err := m.GetOrCreate(t.Context(), key("n"), nil); !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("GetOrCreate gave %v, want ErrUnsupported", err)
+			}
+			if err := m.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+		if left := b.Sandboxes(); len(left) > 0 {
+			t.Errorf("%v are left", left)
+		}
+
+		d := &hiding{b, backend.Info{Name: "hiding", Terminal: true, Restore: true}}
+		m := sandbox.NewManager(d, nil)
+		if err := m.Restore(t.Context()); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "backend.Opener") {
+			t.Errorf("Restore gave %v, want ErrUnsupported that names backend.Opener", err)
+		}
+		if err := errors.Join(m.Close(context.Background()), b.Close(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// hiding is a backend that is decorated by embedding, and promises what it likes.
+type hiding struct {
+	backend.Backend
+	info backend.Info
+}
+
+func (h *hiding) Info() backend.Info { return h.info }
+
+func (h *hiding) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
+	i, err := h.Backend.Create(ctx, cfg)
+	return struct{ backend.Instance }{i}, err
+}
+
 func TestManagerTriesAFailedRemovalAgain(t *testing.T) {
 	var tries atomic.Int32
 	b := fake.New(&fake.Options{Destroy: func(context.Context, string) error {

@@ -40,6 +40,9 @@ func (mb *member) label(cfg *Config) {
 func (m *Manager) Restore(ctx context.Context) error {
 	opener, ok := m.backend.(backend.Opener)
 	if !ok {
+		if m.backend.Info().Restore {
+			return &Error{Op: "restore", Err: errHidden("Restore", m.backend, "backend.Opener")}
+		}
 		return nil
 	}
 	opened, err := opener.Open(ctx)

@@ -81,11 +81,15 @@ type Info struct {
 	// OOM: Exit.OOMKilled and Usage.OOMKills are told.
 	OOM bool `json:"oom"`
 
-	// Terminal: Spec.Terminal is honoured. Files and Ports: instances are a Filer
-	// and a Dialer.
+	// Terminal: Spec.Terminal is honoured, and each Process of such a Spec is a
+	// Resizer. Files and Ports: each Instance is a Filer and a Dialer. Restore: the
+	// Backend is an Opener. What decorates one of them by embedding the interface
+	// must have these methods too, or take back the promise: package sandbox
+	// refuses what is promised and not there.
 	Terminal bool `json:"terminal"`
 	Files    bool `json:"files"`
 	Ports    bool `json:"ports"`
+	Restore  bool `json:"restore"`
 
 	// Caveats says in sentences, for the person who runs the service, what is
 	// not isolated or not promised.

@@ -6,7 +6,8 @@ import (
 )
 
 // An Opener is a Backend whose sandboxes outlive the process that made them.
-// Package sandbox looks for it; a backend without it has nothing to take up.
+// Package sandbox looks for it; a backend without it has nothing to take up. Its
+// Info.Restore is set.
 type Opener interface {
 	// Open takes up the sandboxes that an earlier process of the same service
 	// left alive and that no process holds, and returns them, oldest first.

@@ -14,6 +14,34 @@ import (
 // let users reach.
 func driverCases() []Case {
 	return []Case{{
+		Name: "what-is-promised-is-there",
+		Rule: "What Info promises of files, ports, terminals and restoring, the instance, the process and the backend have, and nothing hides it.",
+		run: func(s *subject) {
+			info := s.backend.Info()
+			_, filer := s.instance.(backend.Filer)
+			_, dialer := s.instance.(backend.Dialer)
+			_, opener := s.backend.(backend.Opener)
+			if info.Files && !filer || info.Ports && !dialer || info.Restore != opener {
+				s.Errorf("files, ports, restore are promised %t, %t, %t; a Filer, Dialer, Opener is there %t, %t, %t",
+					info.Files, info.Ports, info.Restore, filer, dialer, opener)
+			}
+			if !info.Terminal {
+				return
+			}
+			spec := s.spec(io.Discard, exit(0))
+			spec.Terminal = &backend.TerminalSize{}
+			p, err := s.instance.Start(s.ctx, spec)
+			if err != nil {
+				s.Fatalf("start: %v", err)
+			}
+			if _, ok := p.(backend.Resizer); !ok {
+				s.Errorf("terminals are promised, and a %T is no Resizer", p)
+			}
+			if err := p.Kill(); err != nil {
+				s.Errorf("kill: %v", err)
+			}
+		},
+	}, {
 		Name: "a-kill-may-be-repeated",
 		Rule: "Kill may be called again, also at the same time, and after the end does nothing; after it Wait returns and OutputOver is closed.",
 		run: func(s *subject) {

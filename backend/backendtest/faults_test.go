@@ -22,6 +22,7 @@ type fault struct {
 	process func(backend.Process) backend.Process  // changes what Start gives
 	forever bool                                   // Start does not look at its context
 	destroy bool                                   // Destroy does nothing
+	hide    bool                                   // the instance is decorated by embedding
 	files   func(*otherFiles)                      // changes what Files does
 	dial    dialFault
 }
@@ -196,6 +197,10 @@ func commandFaults() []fault {
 		{name: "create-leaks", caughtBy: "a-closed-sandbox-leaves-nothing", create: func(context.Context, *backend.Config) { go leak() }},
 		{name: "start-leaks", caughtBy: "ten-thousand-runs-leave-nothing", start: func(*backend.Spec) { go leak() }},
 		{name: "start-ignores-its-context", caughtBy: "an-ended-context-creates-nothing", forever: true},
+		{name: "files-and-ports-hidden", caughtBy: "what-is-promised-is-there", hide: true},
+		{name: "resize-hidden", caughtBy: "what-is-promised-is-there", process: func(p backend.Process) backend.Process {
+			return struct{ backend.Process }{p}
+		}},
 		{name: "destroy-does-nothing", caughtBy: "a-close-ends-all", destroy: true},
 	}
 }
@@ -215,6 +220,9 @@ func (b faulty) Create(ctx context.Context, cfg *backend.Config) (backend.Instan
 	i, err := b.Backend.Create(ctx, cfg)
 	if err != nil {
 		return nil, err
+	}
+	if b.fault.hide {
+		return struct{ backend.Instance }{i}, nil
 	}
 	return faultyInstance{i, b.fault}, nil
 }

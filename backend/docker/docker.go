@@ -144,6 +144,7 @@ func (b *Backend) Info() backend.Info {
 		OwnNetwork:  ownNetwork(b.opts.Network),
 		Terminal:    true,
 		Files:       true,
+		Restore:     true,
 		Ports:       ownNetwork(b.opts.Network),
 		OwnKernel:   b.engine.kernel == gVisorKernel || b.engine.kernel == guestKernel,
 		OOM:         b.engine.tellsOOM(),
