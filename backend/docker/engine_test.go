@@ -263,3 +263,14 @@ func TestLimitsAreEnforcedOrRefused(t *testing.T) {
 		})
 	}
 }
+
+// What Info says of gVisor is what its sandboxes find.
+func TestGVisor(t *testing.T) {
+	b := newBackend(t, docker.Options{})
+	if !isGVisor(b.Info()) {
+		t.Skip("the engine's runtime is not gVisor")
+	}
+	if got := output(t, newSandbox(t, b, nil), "dmesg | grep -c 'Starting gVisor'"); got != "1\n" {
+		t.Errorf("the log of the sandbox's kernel names gVisor in %q lines", got)
+	}
+}
