@@ -11,8 +11,12 @@ package agent
 import (
 	"time"
 
+	"github.com/sandbox-go/sandbox/internal/agent/peer"
 	"github.com/sandbox-go/sandbox/internal/agent/wire"
 )
+
+// ErrEnded: the agent has ended, and has not done what it was asked for.
+var ErrEnded = peer.ErrEnded
 
 // Reserve is how many processes and threads the agent itself needs of a
 // container's limit, besides one supervisor's worth of them, SupervisorThreads,

@@ -85,7 +85,7 @@ func (c *Conn) Close() error {
 // Start starts a command in the container, by the rules of [backend.Instance].
 // Spec.Dir must be absolute and Spec.Env complete: the agent adds nothing. User is
 // a name or a number of the container, also with a group, as in "1000:1000" or
-// "www-data:adm"; it may not be root, nor empty.
+// "www-data:adm"; it may not be root, nor empty. After ErrEnded the agent was not asked.
 func (c *Conn) Start(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -101,19 +101,15 @@ func (c *Conn) Start(ctx context.Context, spec *backend.Spec) (backend.Process, 
 	if err != nil {
 		return nil, &backend.StartError{Reason: backend.TooLong, Detail: err.Error()}
 	}
-	lease, err := c.lease()
+	lease, err := c.lease(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("agent: %w", err)
+		return nil, err
 	}
 	p := newProcess(lease, spec)
-	if _, err := lease.stream.Write(frame); err != nil {
-		lease.release(false)
-		return nil, fmt.Errorf("agent: %w", err)
-	}
 	if m.HasInput {
 		go c.feed(p, spec.Stdin, m.Input)
 	}
-	if err := p.awaitStart(ctx); err != nil {
+	if err := p.start(ctx, frame); err != nil {
 		return nil, err
 	}
 	c.tasks.Go(p.listen)

@@ -17,16 +17,14 @@ import (
 
 // Dial connects to a TCP port in the container, by the rules of [backend.Dialer].
 func (c *Conn) Dial(ctx context.Context, port int) (net.Conn, error) {
-	stream, err := c.session.OpenStream()
+	stream, err := c.open(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { stream.SetDeadline(time.Unix(1, 0)) })
-	err = wire.Write(stream, &wire.Dial{Port: port})
+	go wire.Write(stream, &wire.Dial{Port: port}) // it may wait for the connection; reading notices that it failed
 	var m wire.Message
-	if err == nil {
-		m, err = wire.NewReader(stream).Next()
-	}
+	m, err = wire.NewReader(stream).Next()
 	if answer, ok := m.(*wire.Dialed); ok {
 		switch {
 		case answer.Refused:
@@ -41,7 +39,7 @@ func (c *Conn) Dial(ctx context.Context, port int) (net.Conn, error) {
 		err = ctx.Err()
 	}
 	if err != nil {
-		stream.Close()
+		go stream.Close()
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	return &connection{Stream: stream, in: framing.NewReader(stream), out: framing.NewWriter(stream)}, nil

@@ -2,8 +2,8 @@ package agent
 
 import (
 	"bufio"
-	"os"
-	"sync"
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -21,32 +21,56 @@ type stream struct {
 // maxIdleStreams is how many streams are kept for executions to come.
 const maxIdleStreams = 16
 
-// A lease is a stream while one execution has it. Its methods may be called
-// concurrently, but for next.
+// A lease is a stream while one execution has it. It is the peer.Link of that.
 type lease struct {
-	conn   *Conn
-	stream *stream
-
-	mu      sync.Mutex // guards what follows
-	sending int        // messages that are being sent
-	over    bool       // the stream may be another's
+	conn    *Conn
+	stream  *stream
+	started chan struct{} // closed when nothing comes before what Send sends
 }
 
 // lease returns a stream on which nothing is going on.
-func (c *Conn) lease() (*lease, error) {
+func (c *Conn) lease(ctx context.Context) (*lease, error) {
+	if c.session.IsClosed() {
+		return nil, ErrEnded
+	}
+	l := &lease{conn: c, started: make(chan struct{})}
 	c.mu.Lock()
 	if n := len(c.idle); n > 0 {
-		s := c.idle[n-1]
+		l.stream = c.idle[n-1]
 		c.idle = c.idle[:n-1]
-		c.mu.Unlock()
-		return &lease{conn: c, stream: s}, nil
 	}
 	c.mu.Unlock()
-	s, err := c.session.OpenStream()
-	if err != nil {
-		return nil, err
+	if l.stream == nil {
+		s, err := c.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.stream = &stream{s, wire.NewReader(bufio.NewReader(s))}
 	}
-	return &lease{conn: c, stream: &stream{s, wire.NewReader(bufio.NewReader(s))}}, nil
+	return l, nil
+}
+
+// open opens a stream, which may wait for the connection to take what has been sent.
+func (c *Conn) open(ctx context.Context) (s *yamux.Stream, err error) {
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		s, err = c.session.OpenStream()
+	}()
+	select {
+	case <-opened:
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrEnded, err)
+		}
+		return s, nil
+	case <-ctx.Done():
+		go func() {
+			if <-opened; err == nil {
+				s.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
 }
 
 // keep takes a stream on which nothing is going on.
@@ -59,49 +83,36 @@ func (c *Conn) keep(s *stream) {
 	}
 	c.mu.Unlock()
 	if !keep {
-		s.Close()
+		go s.Close()
 	}
 }
 
 // next returns the next message from the agent.
 func (l *lease) next() (wire.Message, error) { return l.stream.reader.Next() }
 
-// send sends a message to the agent, unless that could be taken for one about the
-// next execution on the stream.
-func (l *lease) send(m wire.Message) error {
-	l.mu.Lock()
-	if l.over {
-		l.mu.Unlock()
-		return os.ErrProcessDone
-	}
-	l.sending++
-	l.mu.Unlock()
-	err := wire.Write(l.stream, m)
-	l.mu.Lock()
-	l.sending--
-	l.mu.Unlock()
-	return err
+// start sends the frame of a Start, before all else and without waiting for it.
+func (l *lease) start(frame []byte) {
+	go func() {
+		defer close(l.started)
+		l.stream.Write(frame) // who reads notices that it failed
+	}()
 }
 
-// expire has next fail when nothing has come for d.
-func (l *lease) expire(d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.over {
-		l.stream.SetReadDeadline(time.Now().Add(d))
-	}
+// Send implements [peer.Link].
+func (l *lease) Send(m wire.Message) error {
+	<-l.started
+	return wire.Write(l.stream, m)
 }
 
-// release gives the stream up. It is clean when nothing more will come on it.
+// Abort implements [peer.Link].
+func (l *lease) Abort() { l.stream.SetReadDeadline(time.Unix(1, 0)) }
+
+// release gives the stream up. It is clean when nothing more will come on it. Closing
+// one may wait for the connection.
 func (l *lease) release(clean bool) {
-	l.mu.Lock()
-	l.over = true
-	clean = clean && l.sending == 0
-	l.mu.Unlock()
 	if clean {
-		l.stream.SetReadDeadline(time.Time{}) // expire may just have set one
 		l.conn.keep(l.stream)
 	} else {
-		l.stream.Close()
+		go l.stream.Close()
 	}
 }

@@ -11,10 +11,14 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/pool"
 	"github.com/sandbox-go/sandbox/internal/agent/wire"
+	"github.com/sandbox-go/sandbox/internal/proc"
 )
 
 // How many supervisors a service has ready ahead of need, and keeps at most.
@@ -22,9 +26,6 @@ const (
 	minIdle = 2
 	maxIdle = 32
 )
-
-// ErrEnded: the agent has ended, and has not done what it was asked for.
-var ErrEnded = pool.ErrClosed
 
 // A Local is an agent beside the service. Its methods may be called concurrently.
 type Local struct {
@@ -35,14 +36,22 @@ type Local struct {
 	pool    *pool.Pool
 	done    chan struct{}
 
-	mu       sync.Mutex // guards what follows, and makes each send one write
+	mu       sync.Mutex // guards what follows
 	ended    bool
+	reaped   bool // its process has been
 	requests int
-	waiting  map[int]chan<- reply
+	waiting  map[int]*request
+}
+
+// A request is what waits for a reply.
+type request struct {
+	done  chan struct{} // closed when there is a reply
+	reply reply
 }
 
 // A reply is what came of a request.
 type reply struct {
+	number    int // of the request
 	conn      *net.UnixConn
 	survivors []backend.Survivor
 	err       error
@@ -57,11 +66,12 @@ func NewLocal(dir string) (*Local, error) {
 	}
 	l := &Local{
 		process: process, conn: conn, rights: pool.NewRights(conn),
-		done: make(chan struct{}), waiting: make(map[int]chan<- reply),
+		done: make(chan struct{}), waiting: make(map[int]*request),
 	}
 	l.reader = wire.NewReader(bufio.NewReader(l.rights))
 	if err := pool.Greet(conn); err != nil {
 		conn.Close()
+		process.Kill()
 		process.Wait()
 		return nil, fmt.Errorf("start the agent: %w", err)
 	}
@@ -78,7 +88,48 @@ func (l *Local) Done() <-chan struct{} { return l.done }
 func (l *Local) Close() {
 	l.pool.Close()
 	l.conn.CloseWrite() // fails when the agent has ended already
-	<-l.done
+	l.await(l.done)
+}
+
+// How long an agent may be stopped, and how long it may take for what it is asked,
+// with a kill of 10 s in it.
+const (
+	stoppedTime = 2 * time.Second
+	requestTime = 30 * time.Second
+	lookTime    = 250 * time.Millisecond
+)
+
+// await waits for done. An agent that is stopped, or takes too long, is killed, with
+// what it has started: done is then closed soon.
+func (l *Local) await(done <-chan struct{}) {
+	tick := time.NewTicker(lookTime)
+	defer tick.Stop()
+	var stopped, waited time.Duration
+	for stopped < stoppedTime && waited < requestTime {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		waited += lookTime
+		if stopped += lookTime; !proc.Stopped(l.process.Pid) {
+			stopped = 0
+		}
+	}
+	l.kill()
+	<-done
+}
+
+// kill ends an agent that does not answer.
+func (l *Local) kill() {
+	l.mu.Lock() // so that its number is its own
+	defer l.mu.Unlock()
+	if l.reaped {
+		return
+	}
+	l.process.Signal(syscall.SIGSTOP) // what it starts now would be missed
+	proc.KillBelow(l.process.Pid)
+	l.process.Kill()
 }
 
 // Start starts a command by the rules of [backend.Instance]. Of spec it uses the
@@ -138,7 +189,9 @@ func (l *Local) answer(id int, r reply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w, ok := l.waiting[id]; ok {
-		w <- r
+		r.number = id
+		w.reply = r
+		close(w.done)
 		delete(l.waiting, id)
 	}
 }
@@ -149,42 +202,56 @@ func (l *Local) end(err error) {
 	l.mu.Lock()
 	l.ended = true
 	for _, w := range l.waiting {
-		w <- reply{err: fmt.Errorf("%w: %w", ErrEnded, err)}
+		w.reply.err = fmt.Errorf("%w: %w", ErrEnded, err)
+		close(w.done)
 	}
 	l.waiting = nil
 	l.mu.Unlock()
 	l.pool.Close()
 	l.conn.Close()
 	l.rights.Close()
-	l.process.Wait()
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		for unix.Waitid(unix.P_PID, l.process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.process.Wait()
+		l.reaped = true
+	}()
+	l.await(exited)
 }
 
 // request sends what message makes of an id, and waits for the reply.
 func (l *Local) request(message func(id int) wire.Message) reply {
-	w := make(chan reply, 1)
+	w := &request{done: make(chan struct{})}
 	l.mu.Lock()
 	if l.ended {
 		l.mu.Unlock()
 		return reply{err: ErrEnded}
 	}
 	l.requests++
-	l.waiting[l.requests] = w
-	err := wire.Write(l.conn, message(l.requests))
+	id := l.requests
+	l.waiting[id] = w
 	l.mu.Unlock()
-	if err != nil {
-		l.conn.CloseRead() // listen will notice
-	}
-	return <-w
+	go func() {
+		if wire.Write(l.conn, message(id)) != nil {
+			l.conn.CloseRead() // listen will notice
+		}
+	}()
+	l.await(w.done)
+	return w.reply
 }
 
 // Spawn implements [pool.Nursery].
-func (l *Local) Spawn() (*net.UnixConn, error) {
+func (l *Local) Spawn() (*net.UnixConn, int, error) {
 	r := l.request(func(id int) wire.Message { return &wire.Spawn{ID: id} })
-	return r.conn, r.err
+	return r.conn, r.number, r.err
 }
 
 // Settle implements [pool.Nursery].
-func (l *Local) Settle(uid int64) ([]backend.Survivor, error) {
-	r := l.request(func(id int) wire.Message { return &wire.Settle{ID: id, UID: uid} })
+func (l *Local) Settle(number int, uid int64) ([]backend.Survivor, error) {
+	r := l.request(func(id int) wire.Message { return &wire.Settle{ID: id, UID: uid, Supervisor: number} })
 	return r.survivors, r.err
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,12 +10,14 @@ import (
 	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/peer"
 	"github.com/sandbox-go/sandbox/internal/agent/wire"
 )
 
 // A process is a command in a container.
 type process struct {
 	lease *lease
+	peer  *peer.Peer
 	sinks [2]io.Writer
 
 	exited    chan struct{}
@@ -30,16 +31,14 @@ type process struct {
 	mu      sync.Mutex // guards what follows
 	changed *sync.Cond
 	discard bool
-	writing bool                      // a Write of a sink is in progress
-	isOver  bool                      // over is closed
-	empty   bool                      // nothing of the command is left
-	lost    bool                      // nobody can tell any more
-	kills   []chan []backend.Survivor // the answers that are due
+	writing bool // a Write of a sink is in progress
+	isOver  bool // over is closed
 }
 
 func newProcess(l *lease, spec *backend.Spec) *process {
 	p := &process{
 		lease:   l,
+		peer:    peer.New(l, silence, true),
 		sinks:   [2]io.Writer{spec.Stdout, spec.Stderr},
 		exited:  make(chan struct{}),
 		over:    make(chan struct{}),
@@ -49,88 +48,47 @@ func newProcess(l *lease, spec *backend.Spec) *process {
 	return p
 }
 
-// answerTime is how long the agent may take to answer what it answers at once or,
-// with a kill, within 10 s.
-const answerTime = 15 * time.Second
+// silence is how long the agent may say nothing when it is to answer, within the 10 s of
+// a kill. One that is at work says so every second. It is also how long it may take the
+// connection to take a signal.
+const silence = 8 * time.Second
 
-// awaitStart waits until it is known whether the command runs. When ctx ends
-// first, nothing is left of it.
-func (p *process) awaitStart(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() {
-		p.lease.expire(answerTime)
-		p.lease.send(&wire.Kill{})
-	})
-	err := p.startAnswer()
-	_, clean := err.(*backend.StartError)
-	if !stop() {
-		clean = false
-		for m := wire.Message(nil); err == nil; {
-			if m, err = p.lease.next(); err == nil {
-				err = ofKill(m)
-			}
-		}
-		if left := (*backend.SurvivorsError)(nil); !errors.As(err, &left) {
-			err = ctx.Err()
-		}
-	}
-	if err != nil {
-		p.endInput()
-		p.lease.release(clean)
-	}
-	return err
-}
-
-func (p *process) startAnswer() error {
-	m, err := p.lease.next()
+// start sends the frame of a Start, and waits until it is known whether the command runs.
+// When ctx ends first, nothing is left of it, or it is not known.
+func (p *process) start(ctx context.Context, frame []byte) error {
+	m, err := p.peer.Begin(ctx, func() error {
+		p.lease.start(frame)
+		return nil
+	}, p.lease.next)
 	switch m := m.(type) {
 	case *wire.Started:
 		return nil
 	case *wire.Refused:
-		return &m.StartError
-	case *wire.Killed, *wire.Lost:
-		return ofKill(m)
+		err = &m.StartError
 	}
-	return lost(err)
-}
-
-// errKilled: a start was given up, and nothing is left of it.
-var errKilled = errors.New("killed")
-
-// ofKill returns what came of a kill, and nil when m does not tell.
-func ofKill(m wire.Message) error {
-	switch m := m.(type) {
-	case *wire.Killed:
-		if len(m.Survivors) > 0 {
-			return &backend.SurvivorsError{Survivors: m.Survivors}
-		}
-		return errKilled
-	case *wire.Lost:
-		return lost(m.Why)
-	}
-	return nil
+	p.endInput()
+	clean := m != nil && p.peer.Release()
+	p.lease.release(clean)
+	return cmp.Or(err, errUntold)
 }
 
 // errUntold: something of the command has survived a kill until now.
 var errUntold = lost("it was not told how the command ended")
 
 // lost says why an outcome is unknown.
-func lost(why any) error { return fmt.Errorf("agent: connection lost: %v", why) }
+func lost(why any) error { return fmt.Errorf("agent: %w: %v", peer.ErrLost, why) }
 
 // listen hears the agent until nothing of the command is left and no answer is
 // due.
 func (p *process) listen() {
 	err := p.hear()
+	if err != nil {
+		p.peer.Lose()
+	}
 	p.end(backend.Exit{}, cmp.Or(err, errUntold))
 	p.endInput()
-	p.mu.Lock()
-	p.lost = p.lost || err != nil
-	for _, k := range p.kills {
-		close(k)
-	}
-	p.kills = nil
-	p.endOutputLocked()
-	p.mu.Unlock()
-	p.lease.release(err == nil)
+	p.endOutput()
+	p.lease.release(p.peer.Release())
 }
 
 func (p *process) hear() error {
@@ -145,32 +103,16 @@ func (p *process) hear() error {
 			p.endOutput()
 		case *wire.Empty:
 			p.endInput()
-			p.mu.Lock()
-			p.empty = true
-			p.mu.Unlock()
-		case *wire.Killed:
-			p.mu.Lock()
-			if len(p.kills) > 0 {
-				p.kills[0] <- m.Survivors
-				p.kills = p.kills[1:]
-			}
-			p.mu.Unlock()
+		case *wire.Killed, *wire.Working:
 		case *wire.Lost:
 			return lost(m.Why)
 		default:
 			return lost(err)
 		}
-		if p.done() {
+		if p.peer.Hear(m); p.peer.Idle() {
 			return nil
 		}
 	}
-}
-
-// done reports whether nothing more will be heard.
-func (p *process) done() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.empty && len(p.kills) == 0 && p.isOver
 }
 
 func (p *process) deliver(m *wire.Output) {
@@ -233,7 +175,7 @@ func (p *process) Discard() {
 		p.changed.Wait()
 	}
 	if !p.isOver {
-		go p.lease.send(&wire.Discard{}) // a full window would block it
+		go p.peer.Tell(&wire.Discard{}) // a full window would block it
 	}
 }
 
@@ -246,7 +188,7 @@ func (p *process) Signal(s backend.Signal) error {
 	case <-p.exited:
 		return os.ErrProcessDone
 	default:
-		return p.lease.send(&wire.Signal{Signal: s})
+		return p.peer.Tell(&wire.Signal{Signal: s})
 	}
 }
 
@@ -256,48 +198,19 @@ func (p *process) Resize(size backend.TerminalSize) error {
 	case <-p.exited:
 		return os.ErrProcessDone
 	default:
-		return p.lease.send(&wire.Resize{TerminalSize: size})
+		return p.peer.Tell(&wire.Resize{TerminalSize: size})
 	}
 }
 
-// Kill implements [backend.Process].
+// Kill implements [backend.Process]. After one that has failed nothing more happens
+// either. Of one that has succeeded, everything else was told before.
 func (p *process) Kill() error {
-	answer := make(chan []backend.Survivor, 1)
-	p.mu.Lock()
+	left, err := p.peer.Kill()
 	switch {
-	case p.lost:
-		p.mu.Unlock()
-		return lost("nobody is left to kill it")
-	case p.empty && p.isOver:
-		p.mu.Unlock()
-		return nil
-	}
-	p.kills = append(p.kills, answer)
-	p.mu.Unlock()
-	if p.lease.send(&wire.Kill{}) != nil {
-		p.lease.expire(0) // listen will notice
-	}
-	timer := time.NewTimer(answerTime)
-	defer timer.Stop()
-	select {
-	case survivors, ok := <-answer:
-		return p.killed(survivors, ok)
-	case <-timer.C:
-		p.lease.expire(0)
-		<-answer
-		return p.killed(nil, false)
-	}
-}
-
-// killed makes sure that nothing more happens, as after any kill. Of one that has
-// succeeded, everything else was told before.
-func (p *process) killed(survivors []backend.Survivor, known bool) error {
-	var err error
-	switch {
-	case !known:
-		err = lost("the kill was not answered")
-	case len(survivors) > 0:
-		err = &backend.SurvivorsError{Survivors: survivors}
+	case err != nil:
+		err = fmt.Errorf("agent: the kill was not answered: %w", err)
+	case len(left) > 0:
+		err = &backend.SurvivorsError{Survivors: left}
 	default:
 		return nil
 	}

@@ -94,6 +94,12 @@ func Exiting(pid int) bool {
 	return statOf(pid).flags&exiting != 0
 }
 
+// Stopped reports whether a process is stopped, by a signal or by whoever traces it.
+func Stopped(pid int) bool {
+	state := statOf(pid).state
+	return state == 'T' || state == 't'
+}
+
 func parentOf(pid int) int { return statOf(pid).parent }
 
 func nameOf(pid int) string {

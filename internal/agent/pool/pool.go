@@ -6,29 +6,29 @@ package pool
 
 import (
 	"context"
-	"errors"
 	"net"
 	"slices"
 	"sync"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/peer"
 	"github.com/sandbox-go/sandbox/internal/agent/wire"
 )
 
 // A Nursery starts supervisors, and inherits what those that die leave behind. Its
 // methods may be called concurrently.
 type Nursery interface {
-	// Spawn starts a supervisor and returns the socket to it.
-	Spawn() (*net.UnixConn, error)
+	// Spawn starts a supervisor and returns the socket to it, and its number.
+	Spawn() (*net.UnixConn, int, error)
 
-	// Settle kills what supervisors that died have left behind, and returns what
-	// survives. UID is whose it is, if nobody else has processes of that number,
-	// or negative.
-	Settle(uid int64) ([]backend.Survivor, error)
+	// Settle kills the supervisor of that number, which was given up, and what
+	// supervisors that died have left behind, and returns what survives. UID is
+	// whose it is, if nobody else has processes of that number, or negative.
+	Settle(number int, uid int64) ([]backend.Survivor, error)
 }
 
 // ErrClosed: the pool has been closed.
-var ErrClosed = errors.New("agent is closed")
+var ErrClosed = peer.ErrEnded
 
 // maxSpawning is how many supervisors are started at once.
 const maxSpawning = 4
@@ -144,6 +144,13 @@ func (p *Pool) drop(s *supervisor) {
 	s.conn.Close()
 }
 
+// giveUp ends a supervisor that does not answer any more, and kills what it leaves. It
+// returns what survives.
+func (p *Pool) giveUp(s *supervisor, uid int64) ([]backend.Survivor, error) {
+	p.drop(s)
+	return p.nursery.Settle(s.number, uid)
+}
+
 // spawnLocked starts as many supervisors as are missing.
 func (p *Pool) spawnLocked() {
 	missing := len(p.waiting) + max(p.minIdle-len(p.idle), 0)
@@ -172,11 +179,11 @@ func (p *Pool) spawn() {
 }
 
 func (p *Pool) newSupervisor() (*supervisor, error) {
-	conn, err := p.nursery.Spawn()
+	conn, number, err := p.nursery.Spawn()
 	if err != nil {
 		return nil, err
 	}
-	s := newSupervisor(conn)
+	s := newSupervisor(conn, number)
 	p.mu.Lock()
 	closed := p.closed
 	p.all[s] = true
@@ -184,7 +191,9 @@ func (p *Pool) newSupervisor() (*supervisor, error) {
 	if closed {
 		err = ErrClosed
 	} else {
-		err = Greet(conn)
+		if err = Greet(conn); err != nil {
+			p.nursery.Settle(number, -1)
+		}
 	}
 	if err != nil {
 		p.drop(s)
@@ -193,38 +202,35 @@ func (p *Pool) newSupervisor() (*supervisor, error) {
 	return s, nil
 }
 
-// getSent returns a supervisor that has been sent a frame. One that has died while
-// it had nothing to do cannot be sent anything, and is passed over.
-func (p *Pool) getSent(ctx context.Context, frame []byte) (*supervisor, error) {
-	for {
-		s, err := p.get(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := s.conn.Write(frame); err == nil {
-			return s, nil
-		}
-		p.drop(s)
-	}
-}
-
 // Sweep ends every process of a user whose processes belong to one sandbox, and
 // returns what survives.
 func (p *Pool) Sweep(ctx context.Context, uid int64) ([]backend.Survivor, error) {
-	frame, err := wire.Append(nil, &wire.Sweep{UID: uid})
+	s, err := p.get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.getSent(ctx, frame)
+	asked := s.peer()
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		for {
+			m, err := s.reader.Next()
+			if err != nil {
+				asked.Lose()
+				return
+			}
+			asked.Hear(m)
+			if m.Kind() == wire.KindKilled {
+				return
+			}
+		}
+	}()
+	left, err := asked.Ask(&wire.Sweep{UID: uid})
+	<-heard
 	if err != nil {
+		p.giveUp(s, -1)
 		return nil, err
-	}
-	m, err := s.reader.Next()
-	killed, ok := m.(*wire.Killed)
-	if err != nil || !ok {
-		p.drop(s)
-		return nil, errors.Join(errLost, err)
 	}
 	p.put(s)
-	return killed.Survivors, nil
+	return left, nil
 }

@@ -3,37 +3,38 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/peer"
 	"github.com/sandbox-go/sandbox/internal/agent/wire"
 	"github.com/sandbox-go/sandbox/internal/proc"
 )
 
-// errLost: whoever could have told how the command ended is gone.
-var errLost = errors.New("supervisor died")
+// silence is how long a supervisor that is to answer may say nothing: one that is at
+// work on a kill says so every second, but a machine may be busy. It leaves time to kill
+// what the supervisor leaves, within the 10 s of a kill.
+const silence = 5 * time.Second
+
+// startTime is how long a supervisor may take to start a command.
+const startTime = 10 * time.Second
+
+// peer returns the supervisor as what has one command.
+func (s *supervisor) peer() *peer.Peer { return peer.New(s, silence, false) }
 
 // A Process is a command that a supervisor of the pool has started.
 type Process struct {
 	*proc.Outcome // empty too when the supervisor is not left
 	pool          *Pool
 	sup           *supervisor
+	peer          *peer.Peer
 	uid           int64 // as Nursery.Settle takes it
-
-	mu      sync.Mutex // guards what follows
-	isEmpty bool
-	lost    bool
-	kills   []chan []backend.Survivor // the answers that are due
 }
-
-// answerTime is how long a start may take longer than its context.
-const answerTime = 10 * time.Second
 
 // Start starts a command. Of spec it uses the streams only. It keeps the rules of
 // [backend.Instance].
@@ -43,11 +44,16 @@ func (p *Pool) Start(ctx context.Context, start *wire.Start, spec *backend.Spec)
 	if err != nil {
 		return nil, &backend.StartError{Reason: backend.TooLong, Detail: err.Error()}
 	}
-	s, err := p.getSent(ctx, frame)
-	if err != nil {
-		return nil, unstarted(err)
+	for {
+		s, err := p.get(ctx)
+		if err != nil {
+			return nil, unstarted(err)
+		}
+		q, err := p.startOn(ctx, s, frame, start, spec)
+		if !errors.Is(err, peer.ErrUnsent) {
+			return q, err
+		}
 	}
-	return p.startOn(ctx, s, start, spec)
 }
 
 // unstarted turns a failure to get a supervisor into a *backend.StartError.
@@ -60,44 +66,59 @@ func unstarted(err error) error {
 	return proc.Lacking(err)
 }
 
-// startOn hears what came of a Start that s was sent.
-func (p *Pool) startOn(ctx context.Context, s *supervisor, start *wire.Start, spec *backend.Spec) (*Process, error) {
-	m, err := s.answer(ctx)
+// startOn has s start a command. After peer.ErrUnsent s has ended, as supervisors that
+// have nothing to do may, and another is to be asked.
+func (p *Pool) startOn(ctx context.Context, s *supervisor, frame []byte, start *wire.Start, spec *backend.Spec) (*Process, error) {
+	uid := int64(-1)
+	if start.Own {
+		uid = start.UID
+	}
+	bounded, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	asked := s.peer()
+	m, err := asked.Begin(bounded, func() error {
+		_, err := s.conn.Write(frame)
+		return err
+	}, s.reader.Next)
 	switch m := m.(type) {
 	case *wire.Refused:
 		p.put(s)
 		return nil, &m.StartError
 	case *wire.Started:
-		if ctx.Err() != nil {
-			return nil, p.takeBack(ctx, s, start, spec)
+		return p.started(s, asked, start, spec, uid)
+	}
+	left := (*backend.SurvivorsError)(nil)
+	switch {
+	case errors.As(err, &left):
+		p.drop(s)
+		return nil, err
+	case errors.Is(err, peer.ErrUnsent):
+		p.giveUp(s, -1) // it may be stopped
+		return nil, err
+	case err != nil && err == bounded.Err():
+		s.rights.Close()
+		p.put(s)
+	default:
+		survivors, settleErr := p.giveUp(s, uid)
+		if settleErr != nil {
+			return nil, errors.Join(err, settleErr)
 		}
-		return p.started(s, start, spec)
+		if len(survivors) > 0 {
+			return nil, &backend.SurvivorsError{Survivors: survivors}
+		}
 	}
-	p.drop(s)
-	return nil, fmt.Errorf("%w: %w", errLost, err)
-}
-
-// takeBack ends a command that runs when it is not to run any more. Its output goes
-// nowhere: whoever started it takes none before the start has succeeded.
-func (p *Pool) takeBack(ctx context.Context, s *supervisor, start *wire.Start, spec *backend.Spec) error {
-	unheard := *spec
-	unheard.Stdout, unheard.Stderr = io.Discard, io.Discard
-	q, err := p.started(s, start, &unheard)
-	if err == nil {
-		err = q.Kill()
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // nothing is left
 	}
-	if err == nil {
-		err = ctx.Err()
-	}
-	return err
+	return nil, cmp.Or(err, peer.ErrLost)
 }
 
 // started makes a Process of a command that runs, or that has ended already. After
-// an error the supervisor ends, and the command with it.
-func (p *Pool) started(s *supervisor, start *wire.Start, spec *backend.Spec) (q *Process, err error) {
+// an error the supervisor has ended, and the command with it.
+func (p *Pool) started(s *supervisor, asked *peer.Peer, start *wire.Start, spec *backend.Spec, uid int64) (q *Process, err error) {
 	defer func() {
 		if err != nil {
-			p.drop(s)
+			p.giveUp(s, uid)
 		}
 	}()
 	n := 2
@@ -111,16 +132,13 @@ func (p *Pool) started(s *supervisor, start *wire.Start, spec *backend.Spec) (q 
 	if fds == nil {
 		return nil, errors.New("no descriptors came")
 	}
-	q = &Process{Outcome: proc.NewOutcome(), pool: p, sup: s, uid: -1}
-	if start.Own {
-		q.uid = start.UID
-	}
+	q = &Process{Outcome: proc.NewOutcome(), pool: p, sup: s, peer: asked, uid: uid}
 	more := true
 	for more && s.buffered.Buffered() > 0 {
 		more = q.hear()
 	}
 	var streams *proc.Streams
-	if q.isEmpty && start.Terminal == nil {
+	if q.peer.Idle() && start.Terminal == nil {
 		streams = proc.Drain(fds, spec)
 	} else if streams, err = proc.NewStreams(files(fds), spec); err != nil {
 		return nil, err
@@ -133,7 +151,7 @@ func (p *Pool) started(s *supervisor, start *wire.Start, spec *backend.Spec) (q 
 	p.mu.Unlock()
 	if closed {
 		go streams.Finish()
-		return nil, errLost
+		return nil, peer.ErrLost
 	}
 	q.Follow(streams)
 	if !more {
@@ -159,8 +177,10 @@ func (q *Process) listen() {
 
 // part gives the supervisor back after all that there was to hear.
 func (q *Process) part() {
-	if !q.lost {
+	if q.peer.Release() {
 		q.pool.put(q.sup)
+	} else {
+		q.pool.drop(q.sup)
 	}
 	q.SetEmpty()
 }
@@ -171,41 +191,14 @@ func (q *Process) hear() bool {
 	switch m := m.(type) {
 	case *wire.Exit:
 		q.End(m.Exit, nil)
-	case *wire.Empty:
-		q.mu.Lock()
-		q.isEmpty = true
-		q.mu.Unlock()
-	case *wire.Killed:
-		q.mu.Lock()
-		q.kills[0] <- m.Survivors
-		q.kills = q.kills[1:]
-		q.mu.Unlock()
+	case *wire.Empty, *wire.Killed, *wire.Working:
+		q.peer.Hear(m)
 	default:
-		q.lose(fmt.Errorf("%w: %w", errLost, err))
+		q.peer.Lose()
+		q.End(backend.Exit{}, fmt.Errorf("supervisor: %w: %v", peer.ErrLost, err))
 		return false
 	}
-	return !q.idle()
-}
-
-// idle reports whether the supervisor can take another command: nothing is left
-// of this one, and no answer is due.
-func (q *Process) idle() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.isEmpty && len(q.kills) == 0
-}
-
-// lose ends what can no longer be known.
-func (q *Process) lose(err error) {
-	q.pool.drop(q.sup)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.lost = true
-	q.End(backend.Exit{}, err)
-	for _, k := range q.kills {
-		close(k)
-	}
-	q.kills = nil
+	return !q.peer.Idle()
 }
 
 // Signal implements [backend.Process].
@@ -217,54 +210,25 @@ func (q *Process) Signal(s backend.Signal) error {
 	case <-q.Ended():
 		return os.ErrProcessDone
 	default:
+		return q.peer.Tell(&wire.Signal{Signal: s})
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.isEmpty || q.lost {
-		return os.ErrProcessDone
-	}
-	return q.sup.send(&wire.Signal{Signal: s})
 }
 
-// Kill implements [backend.Process].
+// Kill implements [backend.Process]. It asks the supervisor, or, where that does not
+// answer, whoever inherits what it leaves.
 func (q *Process) Kill() error {
-	survivors, err := q.kill()
+	survivors, err := q.peer.Kill()
+	if err != nil {
+		survivors, err = q.pool.nursery.Settle(q.sup.number, q.uid)
+	}
 	q.Finish()
 	if err != nil {
 		return err
 	}
-	if len(survivors) == 0 {
-		<-q.OutputOver()
-		return nil
+	if len(survivors) > 0 {
+		err = &backend.SurvivorsError{Survivors: survivors}
+		q.End(backend.Exit{}, err)
 	}
-	err = &backend.SurvivorsError{Survivors: survivors}
-	q.End(backend.Exit{}, err)
 	<-q.OutputOver()
 	return err
-}
-
-// kill asks the supervisor, or, where that has died, whoever inherited what it
-// left.
-func (q *Process) kill() ([]backend.Survivor, error) {
-	answer := make(chan []backend.Survivor, 1)
-	q.mu.Lock()
-	switch {
-	case q.lost:
-		q.mu.Unlock()
-		return q.pool.nursery.Settle(q.uid)
-	case q.isEmpty:
-		q.mu.Unlock()
-		return nil, nil
-	}
-	q.kills = append(q.kills, answer)
-	err := q.sup.send(&wire.Kill{})
-	q.mu.Unlock()
-	if err != nil {
-		q.sup.conn.Close() // listen will notice
-	}
-	survivors, ok := <-answer
-	if !ok {
-		return q.pool.nursery.Settle(q.uid)
-	}
-	return survivors, nil
 }

@@ -4,47 +4,35 @@ package pool
 
 import (
 	"bufio"
-	"context"
 	"net"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandbox-go/sandbox/internal/agent/wire"
 )
 
-// A supervisor is a socket to one.
+// A supervisor is a socket to one. It is the peer.Link of its commands.
 type supervisor struct {
 	conn     *net.UnixConn
+	number   int // as Nursery knows it
 	rights   Rights
 	buffered *bufio.Reader // of what comes
 	reader   *wire.Reader  // of buffered, for one goroutine: whoever has the supervisor
 }
 
-func newSupervisor(conn *net.UnixConn) *supervisor {
-	s := &supervisor{conn: conn}
+func newSupervisor(conn *net.UnixConn, number int) *supervisor {
+	s := &supervisor{conn: conn, number: number}
 	s.rights.conn = conn
 	s.buffered = bufio.NewReader(&s.rights)
 	s.reader = wire.NewReader(s.buffered)
 	return s
 }
 
-// answer hears what comes of a start; once ctx has ended, not for long.
-func (s *supervisor) answer(ctx context.Context) (wire.Message, error) {
-	set := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(set)
-		s.conn.SetReadDeadline(time.Now().Add(answerTime))
-	})
-	m, err := s.reader.Next()
-	if !stop() {
-		<-set // the next command must not inherit it
-		s.conn.SetReadDeadline(time.Time{})
-	}
-	return m, err
-}
+// Send implements [peer.Link].
+func (s *supervisor) Send(m wire.Message) error { return wire.Write(s.conn, m) }
 
-func (s *supervisor) send(m wire.Message) error { return wire.Write(s.conn, m) }
+// Abort implements [peer.Link].
+func (s *supervisor) Abort() { s.conn.Close() }
 
 // Rights reads from a unix socket and collects the descriptors that come with
 // the bytes. It is for one goroutine.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -51,7 +52,7 @@ func Container(home, user string, fresh bool) error {
 	if err != nil {
 		return err
 	}
-	c := &container{pool: pool.New(shared{n}, minIdle, maxIdle), inputs: newInputs(), oom: newOOMCounter()}
+	c := &container{pool: pool.New(&shared{nursery: n}, minIdle, maxIdle), inputs: newInputs(), oom: newOOMCounter()}
 	defer c.pool.Close()
 	runtime.GOMAXPROCS(1) // so that what one goroutine has for another wakes no thread
 	ended := make(chan error)
@@ -95,25 +96,31 @@ func (c *container) serve(stream *yamux.Stream) {
 }
 
 // shared is a nursery whose supervisors serve the process itself.
-type shared struct{ *nursery }
+type shared struct {
+	*nursery
+	spawned atomic.Int64
+}
 
 // Spawn implements [pool.Nursery].
-func (s shared) Spawn() (*net.UnixConn, error) {
-	fd, err := s.spawn()
+func (s *shared) Spawn() (*net.UnixConn, int, error) {
+	number := int(s.spawned.Add(1))
+	fd, err := s.spawn(number)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	f := os.NewFile(uintptr(fd), "supervisor")
 	defer f.Close()
 	conn, err := net.FileConn(f)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return conn.(*net.UnixConn), nil
+	return conn.(*net.UnixConn), number, nil
 }
 
 // Settle implements [pool.Nursery].
-func (s shared) Settle(uid int64) ([]backend.Survivor, error) { return s.settle(uid), nil }
+func (s *shared) Settle(number int, uid int64) ([]backend.Survivor, error) {
+	return s.settle(number, uid), nil
+}
 
 // A stdio is stdin and stdout as one connection.
 type stdio struct {

@@ -40,6 +40,7 @@ type execution struct {
 	out     *outbox // to stream
 	started chan struct{}
 	process *pool.Process // once started is closed; nil when it was not
+	err     error         // once started is closed: why it was not
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when nothing of it is left, and that was told
 }
@@ -80,9 +81,9 @@ func (e *execution) run(ctx context.Context, c *container, start *wire.Start) {
 		e.process, err = c.pool.Start(ctx, start, spec)
 	}
 	if err != nil {
-		e.process = nil
+		e.process, e.err = nil, err
 		close(e.started)
-		e.refuse(err)
+		e.refuse(ctx)
 		return
 	}
 	close(e.started)
@@ -132,19 +133,14 @@ func (e *execution) end(frame []byte) {
 	e.out.Write(frame)
 }
 
-// refuse tells that the command does not run.
-func (e *execution) refuse(err error) {
+// refuse tells that the command does not run, unless that is the answer to a kill.
+func (e *execution) refuse(ctx context.Context) {
 	var refused *backend.StartError
-	var left *backend.SurvivorsError
 	switch {
-	case errors.As(err, &refused):
+	case errors.As(e.err, &refused):
 		wire.Write(e.out, &wire.Refused{StartError: *refused})
-	case errors.As(err, &left):
-		wire.Write(e.out, &wire.Killed{Survivors: left.Survivors})
-	case errors.Is(err, context.Canceled):
-		wire.Write(e.out, &wire.Killed{})
-	default:
-		wire.Write(e.out, &wire.Lost{Why: err.Error()})
+	case ctx.Err() == nil:
+		wire.Write(e.out, &wire.Lost{Why: e.err.Error()})
 	}
 }
 
@@ -160,10 +156,12 @@ func (e *execution) abandon() {
 	<-e.done
 }
 
-// obey does what the service asks for.
+// obey does what the service asks for. A kill takes its time, in which more may be asked.
 func (e *execution) obey(m wire.Message) {
 	if _, ok := m.(*wire.Kill); ok {
 		e.cancel()
+		go e.kill()
+		return
 	}
 	<-e.started
 	if e.process == nil {
@@ -176,23 +174,32 @@ func (e *execution) obey(m wire.Message) {
 		e.process.Resize(m.TerminalSize)
 	case *wire.Discard:
 		e.process.Discard()
-	case *wire.Kill:
-		e.kill()
 	}
 }
 
-// kill answers after all else has been told, so that the service knows then how the
-// command ended.
+// kill ends the command, however far it has come, and answers after all else has been
+// told, so that the service knows then how the command ended.
 func (e *execution) kill() {
-	err := e.process.Kill()
+	stop := wire.SayWorking(func(m wire.Message) { wire.Write(e.out, m) })
+	<-e.started
+	err := e.err
+	if e.process != nil {
+		err = e.process.Kill()
+	}
+	var refused *backend.StartError
 	var left *backend.SurvivorsError
 	switch {
-	case err == nil:
-		<-e.done
-		wire.Write(e.out, &wire.Killed{})
 	case errors.As(err, &left):
+	case err == nil, errors.As(err, &refused), errors.Is(err, context.Canceled):
+		<-e.done
+		stop()
+		wire.Write(e.out, &wire.Killed{})
+		return
+	}
+	stop()
+	if left != nil {
 		wire.Write(e.out, &wire.Killed{Survivors: left.Survivors})
-	default:
+	} else {
 		wire.Write(e.out, &wire.Lost{Why: err.Error()})
 	}
 }

@@ -94,7 +94,7 @@ func (l *local) serve() error {
 }
 
 func (l *local) spawn(id int) error {
-	fd, err := l.nursery.spawn()
+	fd, err := l.nursery.spawn(id)
 	if err != nil {
 		errno := syscall.EAGAIN
 		errors.As(err, &errno)
@@ -105,5 +105,5 @@ func (l *local) spawn(id int) error {
 }
 
 func (l *local) settle(m *wire.Settle) {
-	l.send(&wire.Settled{ID: m.ID, Survivors: l.nursery.settle(m.UID)})
+	l.send(&wire.Settled{ID: m.ID, Survivors: l.nursery.settle(m.Supervisor, m.UID)})
 }

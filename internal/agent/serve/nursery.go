@@ -20,7 +20,7 @@ import (
 // Its methods may be called concurrently.
 type nursery struct {
 	children    *proc.Children
-	supervisors map[int]bool // by pid; guarded by children
+	supervisors map[int]int // their numbers by pid; guarded by children
 	as          *proc.Impersonator
 	null, locks int
 }
@@ -39,18 +39,21 @@ func newNursery() (*nursery, error) {
 	}
 	n := &nursery{
 		children:    proc.NewChildren(),
-		supervisors: make(map[int]bool),
+		supervisors: make(map[int]int),
 		as:          proc.NewImpersonator(locks),
 		null:        null,
 		locks:       locks,
 	}
-	n.children.Spare = func(pid int) bool { return n.supervisors[pid] }
+	n.children.Spare = func(pid int) bool {
+		_, ok := n.supervisors[pid]
+		return ok
+	}
 	n.children.Reaped = func(pid int, _ unix.WaitStatus, _ *unix.Rusage, _ bool) { delete(n.supervisors, pid) }
 	return n, nil
 }
 
-// spawn starts a supervisor and returns the socket to it.
-func (n *nursery) spawn() (int, error) {
+// spawn starts the supervisor of that number and returns the socket to it.
+func (n *nursery) spawn(number int) (int, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
@@ -68,7 +71,7 @@ func (n *nursery) spawn() (int, error) {
 			Sys:   &syscall.SysProcAttr{Setsid: true},
 		})
 		if err == nil {
-			n.supervisors[pid] = true
+			n.supervisors[pid] = number
 		}
 		return err
 	})
@@ -79,11 +82,12 @@ func (n *nursery) spawn() (int, error) {
 	return pair[0], nil
 }
 
-// settle kills the orphans there are, and returns what survives. UID is whose
-// they are, if nobody else has processes of that number, or negative. A supervisor
+// settle kills the orphans there are, and the supervisor of that number before, which
+// its owner has given up: it may be stopped. It returns what survives. UID is whose the
+// orphans are, if nobody else has processes of that number, or negative. A supervisor
 // that is ending is waited for: its socket ends before its children are inherited.
-func (n *nursery) settle(uid int64) []backend.Survivor {
-	for begin := time.Now(); n.losing() && time.Since(begin) < closeTime; {
+func (n *nursery) settle(number int, uid int64) []backend.Survivor {
+	for begin := time.Now(); n.losing(number) && time.Since(begin) < closeTime; {
 		n.children.Await(10 * time.Millisecond)
 	}
 	var user *proc.User
@@ -93,10 +97,15 @@ func (n *nursery) settle(uid int64) []backend.Survivor {
 	return n.children.Kill(user)
 }
 
-// losing reports whether a supervisor is about to end.
-func (n *nursery) losing() (losing bool) {
+// losing reports whether a supervisor is about to end. The one of that number is, since
+// it is killed.
+func (n *nursery) losing(number int) (losing bool) {
 	n.children.Hold(func() {
-		for pid := range n.supervisors {
+		for pid, other := range n.supervisors {
+			if number > 0 && other == number {
+				unix.Kill(pid, unix.SIGKILL)
+				losing = true
+			}
 			losing = losing || proc.Exiting(pid)
 		}
 	})
@@ -114,12 +123,19 @@ func (n *nursery) supervise() (any bool) {
 const closeTime = 12 * time.Second
 
 // close waits for the supervisors to end, which their owners' sockets have told
-// them to, and kills what is left.
+// them to, and kills what is left. One that is stopped cannot end by itself.
 func (n *nursery) close() {
 	for begin := time.Now(); n.supervise() && time.Since(begin) < closeTime; {
-		n.settle(-1)
+		n.children.Hold(func() {
+			for pid := range n.supervisors {
+				if proc.Stopped(pid) {
+					unix.Kill(pid, unix.SIGKILL)
+				}
+			}
+		})
+		n.settle(0, -1)
 		n.children.Await(50 * time.Millisecond)
 	}
 	n.children.Hold(func() { clear(n.supervisors) })
-	n.settle(-1)
+	n.settle(0, -1)
 }

@@ -97,13 +97,17 @@ func (s *supervisor) serve() error {
 		case *wire.Signal:
 			s.signal(unix.Signal(m.Signal))
 		case *wire.Kill:
-			left := s.kill()
-			retired := len(left) == 0 && s.retire()
-			if err = s.send(&wire.Killed{Survivors: left}); retired {
+			retired := false
+			err = s.answer(func() []backend.Survivor {
+				left := s.kill()
+				retired = len(left) == 0 && s.retire()
+				return left
+			})
+			if retired {
 				return err
 			}
 		case *wire.Sweep:
-			err = s.send(&wire.Killed{Survivors: s.as.User(int(m.UID)).Sweep()})
+			err = s.answer(s.as.User(int(m.UID)).Sweep)
 		}
 		if err != nil {
 			return err
@@ -170,6 +174,14 @@ func (s *supervisor) refuse(err error) error {
 		refused = proc.Lacking(err)
 	}
 	return s.send(&wire.Refused{StartError: *refused})
+}
+
+// answer tells what survives a kill. While that goes on it tells that it does.
+func (s *supervisor) answer(kill func() []backend.Survivor) error {
+	stop := wire.SayWorking(func(m wire.Message) { s.send(m) })
+	left := kill()
+	stop()
+	return s.send(&wire.Killed{Survivors: left})
 }
 
 // glance is how long what was signalled may take to end before it is looked for.

@@ -30,6 +30,7 @@ const (
 	KindDial
 	KindDialed
 	KindLimits
+	KindWorking
 )
 
 // A Message is one of the types of this file.
@@ -113,8 +114,13 @@ type Resize struct{ backend.TerminalSize }
 type Discard struct{}
 
 // Kill asks for the end of the command's whole tree. The answer is Killed: after all
-// else, when nothing is left. A Start that it overtakes may be answered with it.
+// else, when nothing is left; or Lost. It is answered also when the command was refused,
+// or when it has ended; a Start that it overtakes has no other answer.
 type Kill struct{}
+
+// Working says that an answer that is due takes longer: whoever is to give it is at
+// work, and not stopped.
+type Working struct{}
 
 // Killed says what of the tree, or of the user, is left: nothing as a rule.
 type Killed struct{ Survivors []backend.Survivor }
@@ -148,12 +154,14 @@ type Spawned struct {
 	Errno int
 }
 
-// Settle asks that the orphans of supervisors that died be killed. UID is whose
+// Settle asks that the orphans of supervisors that died be killed, and before that the
+// supervisor itself whose Spawn had the ID Supervisor, if it is there still. UID is whose
 // they are, if nobody else has processes of it; negative otherwise. The answer is
 // Settled, with the same ID.
 type Settle struct {
-	ID  int
-	UID int64
+	ID         int
+	UID        int64
+	Supervisor int
 }
 
 // Settled says which of them are left: none as a rule.
@@ -185,6 +193,7 @@ func (*Spawned) Kind() Kind { return KindSpawned }
 func (*Settle) Kind() Kind  { return KindSettle }
 func (*Settled) Kind() Kind { return KindSettled }
 func (*Limits) Kind() Kind  { return KindLimits }
+func (*Working) Kind() Kind { return KindWorking }
 
 func (m *Hello) code(c *codec) { codeInt(c, &m.Version) }
 
@@ -268,6 +277,7 @@ func (m *Output) code(c *codec) {
 func (m *Signal) code(c *codec) { codeInt(c, &m.Signal) }
 func (*Discard) code(*codec)    {}
 func (*Kill) code(*codec)       {}
+func (*Working) code(*codec)    {}
 func (m *Killed) code(c *codec) { c.survivors(&m.Survivors) }
 func (m *Sweep) code(c *codec)  { codeInt(c, &m.UID) }
 func (m *Lost) code(c *codec)   { codeString(c, &m.Why) }
@@ -282,6 +292,7 @@ func (m *Spawned) code(c *codec) {
 func (m *Settle) code(c *codec) {
 	codeInt(c, &m.ID)
 	codeInt(c, &m.UID)
+	codeInt(c, &m.Supervisor)
 }
 
 func (m *Settled) code(c *codec) {
@@ -349,6 +360,8 @@ func newMessage(k Kind) Message {
 		return new(Dialed)
 	case KindLimits:
 		return new(Limits)
+	case KindWorking:
+		return new(Working)
 	}
 	return nil
 }
