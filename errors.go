@@ -20,7 +20,7 @@ var (
 	ErrClosed = errors.New("closed")
 
 	// ErrGone: the sandbox has died, and nothing can run in it.
-	ErrGone = errors.New("sandbox is gone")
+	ErrGone = backend.ErrGone
 
 	// ErrLost: the sandbox, or the connection to it, was lost under a running
 	// command, whose outcome is therefore unknown.

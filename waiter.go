@@ -101,11 +101,12 @@ func (w *waiter) failed() bool {
 // ending puts together how it ended, after everything has been done about it.
 func (w *waiter) ending(cause, err error) ending {
 	e := ending{cause: cause, err: err}
+	killed := cause != nil && err == nil && cause != ErrLost
 	select {
 	case <-w.exited:
 		if w.err == nil {
 			e.exit = &w.exit
-		} else if e.err == nil {
+		} else if e.err == nil && !killed { // then nothing is left, if it is not known how it ended
 			e.err = w.err
 		}
 	default:

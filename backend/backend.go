@@ -36,11 +36,17 @@ type Backend interface {
 
 // An Instance is one sandbox. Its methods may be called concurrently.
 type Instance interface {
-	// Start starts one command. The context covers the starting only: when it
-	// ends first, Start kills what it had begun and returns the context's error.
-	// Start returns either a Process or an error, and on an error nothing of the
-	// command is left. A command that cannot be started is a *StartError. Any
-	// other error means that the outcome is unknown.
+	// Start starts one command, and returns either a Process or an error. A command
+	// that cannot be started is a *StartError. When the sandbox is gone or destroyed
+	// and the command was not started, the error wraps ErrGone.
+	//
+	// The context covers the starting only. When it ends first, Start kills what it
+	// had begun, and returns within 10 s. It returns the context's own error, as
+	// ctx.Err does, only when it knows that nothing of the command runs, and a
+	// *SurvivorsError when something is left.
+	//
+	// Any other error means that the outcome is unknown: the command may have run,
+	// or run still.
 	Start(ctx context.Context, spec *Spec) (Process, error)
 
 	// Gone is closed when the sandbox has died without Destroy being called, or

@@ -1,9 +1,14 @@
 package backend
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
+
+// ErrGone is what Start returns in a sandbox that has died or was destroyed: the
+// command was not started.
+var ErrGone = errors.New("sandbox is gone")
 
 // A Reason says why a command could not be started. It is an error, so that
 // errors.Is(err, backend.NotFound) asks for it.

@@ -158,7 +158,7 @@ func endedCases() []Case {
 		},
 	}, {
 		Name:  "a-lost-sandbox-invents-nothing",
-		Rule:  "When the sandbox dies, what runs there is failed with an unknown outcome, never with an exit code, and nothing can be started.",
+		Rule:  "When the sandbox dies, what runs there is failed with an unknown outcome, never with an exit code, and a start says that the sandbox is gone, not that an outcome is unknown.",
 		needs: needLose,
 		run: func(s *subject) {
 			e, stream := s.follow(s.command(print("a"), sleep(long)))
@@ -177,7 +177,10 @@ func endedCases() []Case {
 			if exit, err := p.Wait(); err == nil {
 				s.Errorf("the driver has made up an exit: %+v", exit)
 			}
-			<-s.Gone()
+			<-s.instance.Gone() // the driver's own, which package sandbox may not have noticed
+			if _, err := s.instance.Start(s.ctx, s.spec(io.Discard, exit(0))); !errors.Is(err, backend.ErrGone) {
+				s.Errorf("the driver's start in a sandbox that is gone: got %v, want %v", err, backend.ErrGone)
+			}
 			if _, err := s.Start(s.ctx, s.command(exit(0))); !errors.Is(err, sandbox.ErrGone) {
 				s.Errorf("start in a sandbox that is gone: %v", err)
 			}

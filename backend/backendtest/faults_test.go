@@ -3,6 +3,7 @@ package backendtest_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"slices"
@@ -20,6 +21,7 @@ type fault struct {
 	create  func(context.Context, *backend.Config) // changes what Create gets
 	start   func(*backend.Spec)                    // changes what Start gets
 	process func(backend.Process) backend.Process  // changes what Start gives
+	refusal func(error) error                      // changes the error that Start gives
 	forever bool                                   // Start does not look at its context
 	destroy bool                                   // Destroy does nothing
 	hide    bool                                   // the instance is decorated by embedding
@@ -91,6 +93,9 @@ func commandFaults() []fault {
 			e.OOMKilled = e.Signal == backend.SIGKILL
 			return e, err
 		})},
+		{name: "gone-is-unknown", caughtBy: "a-lost-sandbox-invents-nothing", refusal: func(err error) error {
+			return errors.New(err.Error())
+		}},
 		{name: "exit-invented", caughtBy: "a-lost-sandbox-invents-nothing", process: onWait(func(e backend.Exit, err error) (backend.Exit, error) {
 			if err != nil {
 				return backend.Exit{Code: 255}, nil
@@ -242,6 +247,9 @@ func (i faultyInstance) Start(ctx context.Context, spec *backend.Spec) (backend.
 		spec = &changed
 	}
 	p, err := i.Instance.Start(ctx, spec)
+	if err != nil && i.fault.refusal != nil {
+		err = i.fault.refusal(err)
+	}
 	if err == nil && i.fault.process != nil {
 		p = i.fault.process(p)
 	}

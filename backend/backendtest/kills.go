@@ -106,6 +106,21 @@ func killCases() []Case {
 			s.printed(rec, "ready", "")
 		},
 	}, {
+		Name:  "a-stopped-parent-holds-nobody-up",
+		Rule:  "A command that stops its parent, where it may, ends with its timeout all the same: within 10 s of it everything is dead, and the sandbox goes on.",
+		needs: needShell | needSupervisor,
+		run: func(s *subject) {
+			beating := s.command(beat("a")).Shell
+			cmd := sandbox.Command{Shell: "(" + beating + ") & sleep .1; kill -STOP $PPID 2>/dev/null; sleep 90", Timeout: 500 * time.Millisecond}
+			rec := s.runCommand(cmd)
+			s.ended(rec, sandbox.TimedOut, sandbox.TimeoutExitCode)
+			if late := rec.Duration - cmd.Timeout; late > 10*time.Second {
+				s.Errorf("the kill took %v", late)
+			}
+			s.rests("a")
+			s.completed(s.shell("echo on"), 0, "on\n", "")
+		},
+	}, {
 		Name: "others-go-on",
 		Rule: "A kill touches neither other executions nor what earlier ones left running.",
 		run: func(s *subject) {

@@ -46,22 +46,33 @@ func (b *Backend) newInstance(container, name, volume string, env []string, user
 // Start starts a command through the agent. A connection that was lost is made
 // again first.
 func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
-	l, err := i.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
 	s := *spec
 	s.Env = spec.Environ(i.env)
 	s.User = cmp.Or(spec.User, i.user)
 	s.Dir = inWorkspace(spec.Dir)
-	p, err := startFirst(ctx, l, &s)
-	if spec.Dir == "" && errors.Is(err, backend.BadDirectory) {
-		p, err = i.startInOpen(ctx, l, &s)
+	for {
+		l, err := i.connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p, err := startFirst(ctx, l, &s)
+		if spec.Dir == "" && errors.Is(err, backend.BadDirectory) {
+			p, err = i.startInOpen(ctx, l, &s)
+		}
+		switch {
+		case err == nil:
+			return &process{Process: p, link: l}, nil
+		case !errors.Is(err, agent.ErrEnded):
+			return nil, l.explain(err)
+		}
+		// The connection ended before the agent was asked: what there is then is
+		// another one, or a reason why there is none.
+		select {
+		case <-l.settled:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	if err != nil {
-		return nil, l.explain(err)
-	}
-	return &process{Process: p, link: l}, nil
 }
 
 // startFirst starts a command, and takes nothing of its input when that fails, so
@@ -157,15 +168,16 @@ func (i *instance) connect(ctx context.Context) (*link, error) {
 	}
 	conn, err := i.dialAgent(ctx)
 	if err != nil {
-		return nil, err
+		i.check(ctx)
+		_, gone := i.present()
+		return nil, cmp.Or(gone, err)
 	}
 	l := &link{Conn: conn, instance: i, settled: make(chan struct{})}
 	i.mu.Lock()
 	if i.ended {
-		cause := i.cause
 		i.mu.Unlock()
 		conn.Close()
-		return nil, cause
+		return i.present()
 	}
 	i.link, i.fresh = l, false
 	i.b.done.Go(l.follow) // with mu held: a Close that has begun has ended the instance
@@ -178,7 +190,7 @@ func (i *instance) present() (*link, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.ended {
-		return nil, i.cause
+		return nil, fmt.Errorf("%w: %w", backend.ErrGone, i.cause)
 	}
 	return i.link, nil
 }

@@ -2,7 +2,7 @@ package fake
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -81,10 +81,10 @@ func (i *instance) start(ctx context.Context, cmd *Command, spec *backend.Spec) 
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.lost {
-		return nil, errGone
+		return nil, fmt.Errorf("fake: %w", backend.ErrGone)
 	}
 	if i.closing {
-		return nil, errors.New("fake: sandbox is destroyed")
+		return nil, fmt.Errorf("fake: it was destroyed: %w", backend.ErrGone)
 	}
 	c := newCommand(i, cmd, spec, h)
 	i.commands[c] = struct{}{}

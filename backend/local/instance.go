@@ -129,7 +129,7 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 }
 
 // errDestroyed: the sandbox has been destroyed.
-var errDestroyed = errors.New("local: sandbox is destroyed")
+var errDestroyed = fmt.Errorf("local: it was destroyed: %w", backend.ErrGone)
 
 // remember keeps p, and no others of which nothing is left.
 func (i *instance) remember(p process) {

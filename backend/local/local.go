@@ -191,7 +191,7 @@ func (b *local) Create(ctx context.Context, cfg *backend.Config) (backend.Instan
 }
 
 // errClosed: the backend has been closed.
-var errClosed = errors.New("backend is closed")
+var errClosed = fmt.Errorf("backend is closed: %w", backend.ErrGone)
 
 // unsupported says which setting cannot be honoured, if any.
 func unsupported(cfg *backend.Config) error {
