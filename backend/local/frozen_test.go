@@ -158,13 +158,17 @@ func TestIdleSupervisorsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	var idle []int
-	eventually(t, "idle supervisors", func() bool {
-		idle = pids("sandbox-agent supervise", agent)
-		return len(idle) >= 2
-	})
-	signalAll(t, idle, syscall.SIGSTOP)
 	// A short start, and one that does not fit into the socket.
 	for _, text := range []string{nap(24), nap(24) + " #" + strings.Repeat("x", 500_000)} {
+		// More are started while there are few.
+		for seen := 0; seen < 2 || seen < len(idle); {
+			time.Sleep(300 * time.Millisecond)
+			seen = len(idle)
+			idle = pids("sandbox-agent supervise", agent)
+			for _, pid := range idle {
+				syscall.Kill(pid, syscall.SIGSTOP)
+			}
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		within(t, "the start", killTime, func() {
 			if _, err := i.Start(ctx, silent(text)); err != context.DeadlineExceeded {
