@@ -114,6 +114,7 @@ func TestTerminal(t *testing.T) {
 			return 7
 		})
 		conn := w.terminal(t, id, "?command=cat&cols=100&rows=30")
+		synctest.Wait() // until the size is printed: what is typed is echoed at once
 		if err := conn.Write(t.Context(), websocket.MessageBinary, []byte("a\xfe\r")); err != nil {
 			t.Error(err)
 		}
