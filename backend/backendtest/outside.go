@@ -47,6 +47,45 @@ func reachCases() []Case {
 			s.same("what is left", s.list("moved", false)+s.list("tree", false), "file f\nfile mine\n")
 		},
 	}, {
+		Name:  "temporary-files-are-shared",
+		Rule:  "What a command has in /tmp and in TMPDIR, Files has under the same names, and the other way; neither can be removed.",
+		needs: needFiles | needShell,
+		run: func(s *subject) {
+			rec := s.shell(`umask 022; d=$(mktemp -d /tmp/backendtest-XXXXXX) && echo in >"$d/f" && echo own >"$TMPDIR/own" && echo "$d" && echo "$TMPDIR"`)
+			text := rec.Stdout.String()
+			dir, tmp, _ := strings.Cut(strings.TrimSuffix(text, "\n"), "\n")
+			s.completed(rec, 0, text, "")
+			f := s.Files()
+			s.same("what a command wrote to /tmp", s.readFile(dir+"/f"), "in\n")
+			s.same("what a command wrote to TMPDIR", s.readFile(tmp+"/own"), "own\n")
+			s.writeFile(dir+"/new", "new in /tmp\n")
+			s.writeFile(dir+"/sub/f", "")
+			s.writeFile(tmp+"/new", "new in TMPDIR\n")
+			if err := f.Rename(s.ctx, dir+"/new", dir+"/moved"); err != nil {
+				s.Errorf("rename: %v", err)
+			}
+			s.completed(s.shell(`cat "`+dir+`/moved" "$TMPDIR/new"`), 0, "new in /tmp\nnew in TMPDIR\n", "")
+			s.same("the directory", s.list(dir, true), "file f\nfile moved\ndir sub\nfile sub/f\n")
+			r, err := f.ReadTar(s.ctx, dir)
+			if got := s.entries(strings.NewReader(s.content("archive", r, err))); !strings.Contains(got, "file moved") {
+				s.Errorf("the archive has %q", got)
+			}
+			if err := f.Rename(s.ctx, dir+"/moved", "moved"); err == nil {
+				s.same("what was moved here", s.readFile("moved"), "new in /tmp\n")
+			} else {
+				s.causedBy("rename to the start directory", err, fs.ErrInvalid)
+			}
+			for _, name := range []string{"/tmp", "/tmp/.", tmp, tmp + "/"} {
+				s.causedBy("remove "+name, f.Remove(s.ctx, name, true), fs.ErrInvalid, fs.ErrPermission)
+			}
+			s.same("what a command wrote to /tmp", s.readFile(dir+"/f"), "in\n")
+			s.same("what a command wrote to TMPDIR", s.readFile(tmp+"/own"), "own\n")
+			if err := f.Remove(s.ctx, dir, true); err != nil {
+				s.Errorf("remove: %v", err)
+			}
+			s.completed(s.shell(`[ ! -e "`+dir+`" ]`), 0, "", "")
+		},
+	}, {
 		Name:  "a-sandbox-cannot-take-its-directories-away",
 		Rule:  "Whatever a command does to the start directory and TMPDIR, the next one works in a start directory that is there, files and commands mean the same place, and nothing outside is reached.",
 		needs: needFiles | needShell,
@@ -161,8 +200,11 @@ done 2>/dev/null`})
 			s.writeFile("mine", "mine")
 			s.links(".", "abs", outside, "rel", up+outside, "file", host, "gone", outside+"/new", "sub/over", "../abs")
 			f := s.Files()
+			tmp := "/tmp/" + filepath.Base(outside)
+			s.links(tmp, "abs", outside, "rel", up+outside, "file", host)
+			defer f.Remove(s.ctx, tmp, true)
 			for _, name := range []string{
-				host, up + host, "abs/secret", "rel/secret", "sub/over/secret", "file", "gone", "abs/../" + filepath.Base(outside) + "/secret",
+				tmp + "/abs/secret", tmp + "/rel/secret", tmp + "/file", "/tmp/.." + host, host, up + host, "abs/secret", "rel/secret", "sub/over/secret", "file", "gone", "abs/../" + filepath.Base(outside) + "/secret",
 			} {
 				hidden := []error{backend.ErrOutside, fs.ErrNotExist, fs.ErrPermission}
 				s.refused("read", name, s.readError(name), hidden...)
@@ -170,7 +212,7 @@ done 2>/dev/null`})
 				s.refused("stat", name, err, hidden...)
 				s.refused("read tar", name, s.tarError(name), hidden...)
 			}
-			for _, name := range []string{host, up + host, "abs/secret", "rel/secret", "file", "gone", "sub/over/secret"} {
+			for _, name := range []string{tmp + "/abs/secret", tmp + "/rel/secret", tmp + "/file", "/tmp/.." + host, host, up + host, "abs/secret", "rel/secret", "file", "gone", "sub/over/secret"} {
 				// It may succeed, where the sandbox has room of its own under such a name.
 				f.Write(s.ctx, name, strings.NewReader("changed"), 0o600)
 				f.Mkdir(s.ctx, name+"s/d", 0o755)
@@ -240,10 +282,11 @@ done 2>/dev/null`})
 	}}
 }
 
-// hostDir makes a directory of this machine that everybody may change.
+// hostDir makes a directory of this machine that everybody may change. It is not in
+// /tmp, which is a sandbox's own or one that it shares.
 func (s *subject) hostDir() string {
 	s.Helper()
-	dir, err := os.MkdirTemp("", "backendtest-")
+	dir, err := os.MkdirTemp("/var/tmp", "backendtest-")
 	if err == nil {
 		err = os.Chmod(dir, 0o777)
 	}

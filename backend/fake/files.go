@@ -43,7 +43,7 @@ func (i *instance) tree() (backend.Files, error) {
 		return nil, errGone
 	}
 	if i.root != nil {
-		return files.In(i.root, "workspace"), nil
+		return i.files(), nil
 	}
 	dir, err := os.MkdirTemp("", "sandbox-fake-")
 	if err != nil {
@@ -62,7 +62,11 @@ func (i *instance) tree() (backend.Files, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	i.root = root
-	return files.In(root, "workspace"), nil
+	return i.files(), nil
+}
+
+func (i *instance) files() backend.Files {
+	return files.In(i.root, filepath.Join(i.root.Name(), "workspace"))
 }
 
 // removeFiles removes what tree has made.

@@ -11,35 +11,42 @@ import (
 
 var _ backend.Filer = (*instance)(nil)
 
-// Files implements [backend.Filer]. What is reachable is the start directory and
-// what is below it, under its own name, /workspace or /home/user.
+// Files implements [backend.Filer]. What is reachable is what is below the start
+// directory, under its own name, /workspace or /home/user, below TMPDIR, and below the
+// machine's /tmp, where commands and files mean the same place. No name leads out of
+// the one of them in which it begins.
 func (i *instance) Files() backend.Files { return files.Translated(i.resolve) }
 
 func (i *instance) resolve(name string) (f backend.Files, inside string, err error) {
-	inside = name
+	dir, inside := i.work(), name
 	if filepath.IsAbs(name) {
-		if inside, err = i.below(name); err != nil {
+		if dir, inside, err = i.below(name); err != nil {
 			return nil, "", err
 		}
 	}
-	f, err = i.backend.runner.files(i)
+	f, err = i.backend.runner.files(i, dir)
 	return f, inside, err
 }
 
-// below returns what an absolute name is below the start directory. It is not
-// cleaned: where ".." leads is found out on the way.
-func (i *instance) below(name string) (string, error) {
-	for _, start := range append(aliases[:], i.work()) {
-		rest, ok := strings.CutPrefix(name, start)
+// below returns the directory in which an absolute name begins, and the rest of the
+// name. It is not cleaned: where ".." leads is found out on the way.
+func (i *instance) below(name string) (dir, inside string, err error) {
+	for _, d := range []struct{ name, dir string }{
+		{aliases[0], i.work()}, {aliases[1], i.work()}, {i.work(), i.work()}, {i.tmp(), i.tmp()}, {hostTmp, hostTmp},
+	} {
+		rest, ok := strings.CutPrefix(name, d.name)
 		if ok && (rest == "" || rest[0] == '/') {
-			return "." + rest, nil
+			return d.dir, "." + rest, nil
 		}
 	}
-	return "", backend.ErrOutside
+	return "", "", backend.ErrOutside
 }
 
-// tree returns the files as the service itself reaches them.
-func (i *instance) tree() (backend.Files, error) {
+// hostTmp is where programs put files whatever TMPDIR says.
+const hostTmp = "/tmp"
+
+// tree returns the files below dir as the service itself reaches them.
+func (i *instance) tree(dir string) (backend.Files, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.destroying != nil || i.destroyed {
@@ -48,20 +55,22 @@ func (i *instance) tree() (backend.Files, error) {
 	if err := i.restore(); err != nil {
 		return nil, err
 	}
-	if i.open != nil { // of a start directory that may be another by now
-		now, err := os.Stat(i.work())
-		opened, openErr := i.open.Stat(".")
+	root := i.open[dir]
+	if root != nil { // of a directory that may be another by now
+		now, err := os.Stat(dir)
+		opened, openErr := root.Stat(".")
 		if err != nil || openErr != nil || !os.SameFile(now, opened) {
-			i.open.Close()
-			i.open = nil
+			root.Close()
+			root = nil
 		}
 	}
-	if i.open == nil {
-		root, err := os.OpenRoot(i.work())
-		if err != nil {
+	if root == nil {
+		var err error
+		if root, err = os.OpenRoot(dir); err != nil {
+			delete(i.open, dir)
 			return nil, withoutPath(err)
 		}
-		i.open = root
+		i.open[dir] = root
 	}
-	return files.In(i.open, "."), nil
+	return files.In(root, i.work()), nil
 }

@@ -38,11 +38,11 @@ type instance struct {
 	destroyed  bool
 	starting   sync.WaitGroup // Add only with mu held, and not while destroying
 	live       []process
-	open       *os.Root // of the start directory, once tree has opened it
+	open       map[string]*os.Root // of the directories that tree has opened
 }
 
 func (b *local) newInstance(id string) (_ *instance, err error) {
-	i := &instance{backend: b, root: filepath.Join(b.base.path, id), gone: make(chan struct{})}
+	i := &instance{backend: b, root: filepath.Join(b.base.path, id), gone: make(chan struct{}), open: make(map[string]*os.Root)}
 	i.lose = sync.OnceFunc(func() { close(i.gone) })
 	i.user.id = uint32(max(os.Geteuid(), 0))
 	if b.users != nil {
@@ -186,10 +186,10 @@ func (i *instance) destroy(done chan<- struct{}) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.open != nil {
-		i.open.Close()
-		i.open = nil
+	for _, root := range i.open {
+		root.Close()
 	}
+	clear(i.open)
 	i.err = err
 	i.destroying = nil
 	close(done)

@@ -107,8 +107,8 @@ type runner interface {
 
 	start(ctx context.Context, o *order, spec *backend.Spec) (process, error)
 
-	// files reaches what is below i's start directory.
-	files(i *instance) (backend.Files, error)
+	// files reaches what is below dir, with the rights of i's user.
+	files(i *instance, dir string) (backend.Files, error)
 
 	// sweep ends every process of a user that belongs to one sandbox.
 	sweep(ctx context.Context, u account) error

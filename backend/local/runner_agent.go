@@ -89,8 +89,8 @@ func (r *agentRunner) start(ctx context.Context, o *order, spec *backend.Spec) (
 	return p, err
 }
 
-func (r *agentRunner) files(i *instance) (backend.Files, error) {
-	return &files.Client{Start: i.Start, Program: agent.FilesCommand(), Root: "."}, nil
+func (r *agentRunner) files(i *instance, dir string) (backend.Files, error) {
+	return &files.Client{Start: i.Start, Program: agent.FilesCommand(), Root: dir}, nil
 }
 
 func (r *agentRunner) sweep(ctx context.Context, u account) error {

@@ -39,11 +39,11 @@ func (groupRunner) start(ctx context.Context, o *order, spec *backend.Spec) (pro
 
 // files has the service itself reach them, which it may only do as the user whose
 // they are.
-func (groupRunner) files(i *instance) (backend.Files, error) {
+func (groupRunner) files(i *instance, dir string) (backend.Files, error) {
 	if i.user.own {
 		return nil, errors.ErrUnsupported
 	}
-	return i.tree()
+	return i.tree(dir)
 }
 
 // sweep does nothing: a process that may signal as that user alone is what this

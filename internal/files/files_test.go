@@ -86,7 +86,7 @@ func each(t *testing.T, f func(t *testing.T, dir string, fl backend.Files)) {
 			t.Fatal(err)
 		}
 		defer root.Close()
-		f(t, dir, files.In(root, "."))
+		f(t, dir, files.In(root, dir))
 	})
 	t.Run("process-with-root", func(t *testing.T) {
 		dir := t.TempDir()
@@ -400,7 +400,7 @@ func TestShrinkingFile(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	must(t, err)
 	defer root.Close()
-	r, err := files.In(root, ".").ReadTar(t.Context(), ".")
+	r, err := files.In(root, dir).ReadTar(t.Context(), ".")
 	must(t, err)
 	defer r.Close()
 	entries := tar.NewReader(r)

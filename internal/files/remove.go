@@ -40,14 +40,14 @@ func (t *Tree) keepsStart(name string) error {
 		return nil // what is wrong with it shows when it is used
 	}
 	for dir := t.start; ; dir += "/.." {
-		start, err := t.place.Stat(dir)
+		start, err := os.Stat(dir)
 		if err != nil {
 			return nil
 		}
 		if os.SameFile(info, start) {
 			return invalid("holds the start directory, which has to stay: name the entries that are in it")
 		}
-		if above, err := t.place.Stat(dir + "/.."); err != nil || os.SameFile(above, start) {
+		if above, err := os.Stat(dir + "/.."); err != nil || os.SameFile(above, start) {
 			return nil
 		}
 	}
@@ -97,11 +97,11 @@ func (t *Tree) Rename(_ context.Context, from, to string) error {
 		}
 	}
 	err := t.place.Rename(from, to)
-	if errors.Is(err, syscall.EXDEV) {
+	if errors.Is(err, syscall.EXDEV) && t.root == nil {
 		err = t.place.Rename(t.relative(from), t.relative(to))
 	}
 	if errors.Is(err, syscall.EXDEV) {
-		err = invalid("is on another file system than " + to + ": copy it there, and remove it here")
+		err = otherFileSystem(to)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, missing := t.place.Lstat(from); missing == nil {
@@ -109,6 +109,10 @@ func (t *Tree) Rename(_ context.Context, from, to string) error {
 		}
 	}
 	return pathError("rename", from, err)
+}
+
+func otherFileSystem(to string) error {
+	return invalid("is on another file system than " + to + ": copy it there, and remove it here")
 }
 
 // relative returns the name below the start directory, if name leads through it.

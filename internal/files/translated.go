@@ -83,11 +83,14 @@ func (t translated) Remove(ctx context.Context, name string, recursive bool) err
 }
 
 func (t translated) Rename(ctx context.Context, from, to string) error {
-	_, inside, err := t.resolve(to)
+	there, inside, err := t.resolve(to)
 	if err != nil {
 		return pathError("rename", to, err)
 	}
 	return t.do("rename", from, func(f backend.Files, from string) error {
+		if !sameRoot(f, there) {
+			return pathError("rename", from, otherFileSystem(to))
+		}
 		err := f.Rename(ctx, from, inside)
 		if p := (*fs.PathError)(nil); errors.As(err, &p) && p.Path == inside {
 			p.Path = to
@@ -106,4 +109,17 @@ func (t translated) ReadTar(ctx context.Context, name string) (r io.ReadCloser, 
 
 func (t translated) WriteTar(ctx context.Context, name string, archive io.Reader) error {
 	return t.do("write tar", name, func(f backend.Files, inside string) error { return f.WriteTar(ctx, inside, archive) })
+}
+
+// sameRoot reports whether the names in a and b begin in the same directory.
+func sameRoot(a, b backend.Files) bool {
+	switch a := a.(type) {
+	case *Tree:
+		b, ok := b.(*Tree)
+		return ok && a.root == b.root
+	case *Client:
+		b, ok := b.(*Client)
+		return ok && a.Root == b.Root
+	}
+	return false
 }

@@ -20,11 +20,11 @@ import (
 type Tree struct {
 	place place
 	root  *os.Root // nil for everywhere
-	start string   // the start directory, which is not to be removed
+	start string   // this process's name of the start directory, which is not to be removed
 }
 
 // In returns the files below root, out of which no name leads. The start directory
-// is in it under the name start.
+// is in it or elsewhere; start is a name of it for this process.
 func In(root *os.Root, start string) *Tree { return &Tree{place: root, root: root, start: start} }
 
 // Everywhere returns all files. The start directory, where relative names begin, is
