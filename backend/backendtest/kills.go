@@ -140,7 +140,7 @@ func killCases() []Case {
 		},
 	}, {
 		Name:  "a-traced-command-dies",
-		Rule:  "A command that another execution traces is dead within a second of its kill, though only the tracer sees it end, and no survivor is named; the tracer goes on, and so does the sandbox.",
+		Rule:  "A command that another execution traces is dead within a second of its kill, though only the tracer sees it end, and no survivor is named, nor a cost made up; the tracer goes on, and so does the sandbox.",
 		needs: needShell | needTracer,
 		run: func(s *subject) {
 			e, stream := s.follow(sandbox.Command{Shell: "echo $$; exec sleep 1000"})
@@ -155,8 +155,12 @@ func killCases() []Case {
 				s.Fatalf("the tracer says %q", got)
 			}
 			begin := time.Now()
-			s.ended(s.cancel(e), sandbox.Cancelled, none)
+			rec := s.cancel(e)
 			s.prompt("the kill", time.Since(begin), 0)
+			s.ended(rec, sandbox.Cancelled, none)
+			if rec.Usage != nil && rec.Usage.MaxRSS == 0 {
+				s.Errorf("usage %+v of what nobody could reap, want none", *rec.Usage)
+			}
 			s.ended(tracer.Execution(), sandbox.Running, none)
 			for range 3 {
 				s.completed(s.run(print("x")), 0, "x", "")

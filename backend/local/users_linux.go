@@ -74,7 +74,7 @@ func mapped(r UserRange) (UserRange, error) {
 	}
 	f, err := os.Open("/proc/self/uid_map")
 	if err != nil {
-		return r, err
+		return r, fmt.Errorf("%w: mount /proc, or run the service as an ordinary user", err)
 	}
 	defer f.Close()
 	ranges, err := io.ReadAll(f)

@@ -4,6 +4,8 @@ package agent
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"runtime"
@@ -64,6 +66,9 @@ func start(dir string, attr *os.ProcAttr) (*os.Process, error) {
 	}
 	process, fileErr := startFile(dir, program, argv, attr)
 	if fileErr != nil {
+		if errors.Is(fileErr, fs.ErrPermission) || errors.Is(fileErr, unix.EROFS) || errors.Is(fileErr, unix.ENOSPC) {
+			fileErr = fmt.Errorf("%w: choose an Options.Dir with room, where programs may be written and executed", fileErr)
+		}
 		return nil, errors.Join(err, fileErr)
 	}
 	return process, nil

@@ -260,6 +260,9 @@ func (m *Exit) code(c *codec) {
 	codeInt(c, &m.Usage.SystemTime)
 	codeInt(c, &m.Usage.MaxRSS)
 	codeInt(c, &m.Usage.OOMKills)
+	if *m.Usage == (backend.Usage{}) { // no process is without memory: it is unknown
+		m.Usage = nil
+	}
 }
 
 func (*Over) code(*codec)  {}

@@ -32,6 +32,7 @@ func messages() []wire.Message {
 			Code: 255, Signal: backend.SIGKILL, OOMKilled: true,
 			Usage: &backend.Usage{UserTime: time.Second, SystemTime: 1, MaxRSS: 1 << 40, OOMKills: 3},
 		}},
+		&wire.Exit{Exit: backend.Exit{Signal: backend.SIGKILL}}, // what it cost is unknown
 		&wire.Over{},
 		&wire.Empty{},
 		&wire.Output{Stream: 2, Data: []byte("\x00\x00\x00\x05hello")},
