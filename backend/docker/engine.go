@@ -59,7 +59,8 @@ func readEngine(info *system.Info, runtime string) engine {
 	program := runtimeProgram(info, cmp.Or(runtime, info.DefaultRuntime))
 	e := engine{kernel: kernelOf(program)}
 	e.hidden = e.kernel == gVisorKernel || e.kernel == guestKernel || strings.Contains(program, "sysbox")
-	// Podman claims all limits also where, as its log says, they are ignored.
+	// A rootless engine cannot use the first version of control groups. Podman 4 does
+	// not even say that it is rootless: there only the look from inside tells.
 	none := info.CgroupDriver == "none" ||
 		info.CgroupVersion == "1" && slices.ContainsFunc(info.SecurityOptions, isRootless)
 	if none || !info.MemoryLimit {
