@@ -226,7 +226,12 @@ func (sb *box) start(ctx context.Context, cmd Command, follow bool) (h *handle, 
 	}
 	release() // others may have it from now on
 	h, r, err = sb.join(h, follow, nil)
-	h.start()
+	if gone := h.start(); gone != nil {
+		if r != nil {
+			r.Close()
+		}
+		return nil, nil, gone
+	}
 	return h, r, err
 }
 

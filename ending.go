@@ -19,6 +19,9 @@ type ending struct {
 	cause error         // why it was told to end, or ErrLost; nil when it was not
 	exit  *backend.Exit // how the command ended; nil when that is unknown
 	err   error         // what went wrong in starting, waiting or killing
+
+	// unstarted: the sandbox was gone before the command was started; err says so.
+	unstarted bool
 }
 
 // decide says how the execution ended. It is the only place that does. The order
@@ -34,6 +37,9 @@ func (e ending) decide(rec *Execution) {
 	case e.cause != nil && e.cause != ErrLost:
 		rec.Status = Cancelled
 		rec.Err = unverified(e.err)
+	case e.unstarted:
+		rec.Status = Failed
+		rec.Err = e.err
 	case errors.As(e.err, &start):
 		rec.Status = Failed
 		rec.Err = start

@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
 	"testing"
@@ -249,6 +250,7 @@ func TestAStartThatEndsWithItsContext(t *testing.T) {
 		{"context-error", func(ctx context.Context) error { return ctx.Err() }, nil},
 		{"context-cause", context.Cause, nil},
 		{"start-error", func(context.Context) error { return &backend.StartError{Reason: backend.NotFound} }, nil},
+		{"gone", func(context.Context) error { return backend.ErrGone }, nil},
 		{"survivors", func(context.Context) error { return survivors }, survivors},
 		{"unknown", func(context.Context) error { return broken }, sandbox.ErrLost},
 		{"unknown-because-of-it", func(ctx context.Context) error { return errors.Join(broken, ctx.Err()) }, sandbox.ErrLost},
@@ -267,6 +269,65 @@ func TestAStartThatEndsWithItsContext(t *testing.T) {
 				}
 				if rec.Status != sandbox.TimedOut || !errors.Is(rec.Err, tt.want) || tt.want == nil && rec.Err != nil {
 					t.Errorf("%s with the error %v, want timeout with %v", rec.Status, rec.Err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A start that a dead sandbox never got is an error, and no execution: neither when the
+// backend knows of the death before this package, nor when it comes in the middle.
+func TestAStartInASandboxThatIsGone(t *testing.T) {
+	for _, when := range []string{"before", "during"} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := fake.New(nil)
+				d := &decorated{Backend: b, start: func(_ context.Context, _ *backend.Spec, i backend.Instance) (backend.Process, error) {
+					time.Sleep(time.Second)
+					if when == "during" {
+						<-i.Gone()
+						time.Sleep(time.Second)
+					}
+					return nil, fmt.Errorf("driver: %w", backend.ErrGone)
+				}}
+				var observed atomic.Int64
+				sb, err := sandbox.New(t.Context(), d, nil, &sandbox.Options{Observe: func(*sandbox.Execution) { observed.Add(1) }})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if when == "during" {
+					time.AfterFunc(2*time.Second, func() { b.Lose(sb.ID()) })
+				}
+				cmd := sandbox.Command{Shell: "cmd", Key: "key"}
+				time.AfterFunc(500*time.Millisecond, func() {
+					ex, err := sb.Start(t.Context(), cmd)
+					if err != nil {
+						t.Errorf("the second with the key: %v", err)
+						return
+					}
+					rec, err := ex.Wait(t.Context())
+					if err != nil || rec.Status != sandbox.Failed || !errors.Is(rec.Err, sandbox.ErrGone) || errors.Is(rec.Err, sandbox.ErrLost) {
+						t.Errorf("its record is %+v, error %v", rec, err)
+					}
+				})
+				ex, stream, err := sb.Follow(t.Context(), cmd)
+				if ex != nil || stream != nil || !errors.Is(err, sandbox.ErrGone) || errors.Is(err, sandbox.ErrLost) {
+					t.Errorf("got %v, %v and the error %v, want %v", ex, stream, err, sandbox.ErrGone)
+				}
+				synctest.Wait()
+				if n := len(sb.Execs()); n > 0 || observed.Load() > 0 {
+					t.Errorf("there are %d records, %d were observed", n, observed.Load())
+				}
+				select {
+				case <-sb.Gone():
+				default:
+					t.Error("the sandbox goes on")
+				}
+				if _, err := sb.Run(t.Context(), sandbox.Command{Shell: "cmd"}); !errors.Is(err, sandbox.ErrGone) {
+					t.Errorf("the next gave %v", err)
+				}
+				if err := errors.Join(sb.Close(context.Background()), b.Close(context.Background())); err != nil {
+					t.Error(err)
 				}
 			})
 		})

@@ -33,6 +33,7 @@ type handle struct {
 
 	started    chan struct{} // closed when it is known whether there is a process
 	startKnown func()        // closes started
+	refusal    error         // once started is closed: why there is no execution
 
 	mu      sync.Mutex      // guards all below
 	rec     Execution       // without the output and, while it runs, Duration
@@ -192,9 +193,10 @@ func (h *handle) cancelNow() {
 
 // start starts the command in a goroutine that then sees it through. It returns when
 // it is known whether there is a process; when there is none, the execution is over.
-// A backend that does not answer holds neither the caller nor the record for longer
-// than a kill may take.
-func (h *handle) start() {
+// An error means that there was no execution, since the sandbox was gone before. A
+// backend that does not answer holds neither the caller nor the record for longer than
+// a kill may take.
+func (h *handle) start() error {
 	stdin := h.given
 	if h.stdin != nil {
 		stdin = h.stdin
@@ -202,15 +204,20 @@ func (h *handle) start() {
 	go h.run(h.spec(stdin))
 	cause := h.until(h.started)
 	if cause == nil {
-		return
+		return h.refusal
 	}
 	timer := time.NewTimer(killTime)
 	defer timer.Stop()
 	select {
 	case <-h.started:
+		return h.refusal
 	case <-timer.C:
-		h.finish(ending{cause: cause, err: noAnswer("Start")})
 	}
+	if h.finish(ending{cause: cause, err: noAnswer("Start")}) {
+		return nil
+	}
+	<-h.started // run was faster
+	return h.refusal
 }
 
 // run starts the command and sees it through.
@@ -240,16 +247,18 @@ func (h *handle) run(spec *backend.Spec) {
 }
 
 // notStarted says how a start ended that gave no process. When it was told to end,
-// only the context's own error says that nothing is left of it, and a *StartError
-// that nothing ever was.
+// only the context's own error says that nothing is left of it, and a *StartError or
+// ErrGone that nothing ever was.
 func (h *handle) notStarted(err error) ending {
+	gone := errors.Is(err, ErrGone)
 	e := ending{err: err}
 	if h.ctx.Err() == nil {
+		e.unstarted = gone
 		return e
 	}
 	e.cause = context.Cause(h.ctx)
 	var start *StartError
-	if err == e.cause || err == h.ctx.Err() || errors.As(err, &start) {
+	if gone || err == e.cause || err == h.ctx.Err() || errors.As(err, &start) {
 		e.err = nil
 	}
 	return e
@@ -404,9 +413,16 @@ func (h *handle) finish(e ending) bool {
 		h.stdin.end()
 	}
 	h.out.end(err)
-	h.observe()
-	h.admit()
-	h.sb.record(h)
+	if e.unstarted { // whoever has h already, by its key, finds out from its record
+		h.refusal = e.err
+		h.sb.retire(SandboxFailed)
+		h.sb.forget(h)
+		h.admit()
+	} else {
+		h.observe()
+		h.admit()
+		h.sb.record(h)
+	}
 	close(h.done)
 	return true
 }

@@ -53,7 +53,7 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 	for {
 		l, err := i.connect(ctx)
 		if err != nil {
-			return nil, err
+			return nil, unconnected(ctx, err)
 		}
 		p, err := startFirst(ctx, l, &s)
 		if spec.Dir == "" && errors.Is(err, backend.BadDirectory) {
@@ -73,6 +73,21 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// unconnected says of a start that there was no connection for it: nothing ran.
+func unconnected(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, backend.ErrGone):
+		return err
+	}
+	detail := "the sandbox cannot be reached: try again"
+	if problem := (*Error)(nil); errors.As(err, &problem) {
+		detail = "the sandbox cannot be reached: " + problem.Problem.Error() // the rest is the service's
+	}
+	return fmt.Errorf("%w: %w", &backend.StartError{Reason: backend.CannotStart, Detail: detail}, err)
 }
 
 // startFirst starts a command, and takes nothing of its input when that fails, so
@@ -115,13 +130,25 @@ func (i *instance) startInOpen(ctx context.Context, l *link, s *backend.Spec) (b
 		return l.Start(ctx, spec)
 	}}
 	if err := opener.Open(ctx, workspace); err != nil {
-		return nil, fmt.Errorf("docker: the start directory is closed to the commands' user: %v", err)
+		return nil, closedStart(ctx, err)
 	}
 	p, err := l.Start(ctx, s)
 	if errors.Is(err, backend.BadDirectory) {
-		err = fmt.Errorf("docker: the start directory is closed to the commands' user: %v", err)
+		err = closedStart(ctx, err)
 	}
 	return p, err
+}
+
+// closedStart is the error of a command that was not started, since the start
+// directory could not be opened.
+func closedStart(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &backend.StartError{
+		Reason: backend.CannotStart,
+		Detail: fmt.Sprintf("the start directory is closed to the commands' user: %v", err),
+	}
 }
 
 // inWorkspace returns dir as an absolute one. It is not cleaned: what ".." leads

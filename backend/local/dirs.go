@@ -131,7 +131,10 @@ func (i *instance) told(err error, dir string) error {
 		return err
 	}
 	if dir == "" && start.Reason == backend.BadDirectory {
-		return fmt.Errorf("local: the start directory was taken away while the command started: try again")
+		return &backend.StartError{
+			Reason: backend.CannotStart,
+			Detail: "the start directory was taken away while the command started: try again",
+		}
 	}
 	told := *start
 	names := strings.NewReplacer(i.work(), aliases[0], i.tmp(), "$TMPDIR")

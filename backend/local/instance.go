@@ -112,7 +112,7 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 	i.mu.Unlock()
 	defer i.starting.Done()
 	if err := i.restore(); err != nil {
-		return nil, err
+		return nil, &backend.StartError{Reason: backend.CannotStart, Detail: err.Error()}
 	}
 	p, err := i.backend.runner.start(ctx, &order{
 		shell: spec.Shell,

@@ -11,6 +11,7 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/agent/wire"
 	"github.com/sandbox-go/sandbox/internal/files"
+	"github.com/sandbox-go/sandbox/internal/proc"
 )
 
 func newRunner(dir string, groups bool) runner {
@@ -79,13 +80,18 @@ func (r *agentRunner) start(ctx context.Context, o *order, spec *backend.Spec) (
 	if o.user.own {
 		start.UID, start.GID, start.Own = int64(o.user.id), int64(o.user.id), true
 	}
+	asked := false
 	err = r.with(func(a *agent.Local) error {
 		started, err := a.Start(ctx, start, spec)
 		if err == nil {
 			p = started
 		}
+		asked = !errors.Is(err, agent.ErrEnded)
 		return err
 	})
+	if err != nil && !asked && !errors.Is(err, backend.ErrGone) {
+		err = proc.Lacking(err) // no agent could be started
+	}
 	return p, err
 }
 
