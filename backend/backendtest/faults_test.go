@@ -195,6 +195,11 @@ func commandFaults() []fault {
 				s.Stdin = torn{s.Stdin}
 			}
 		}},
+		{name: "input-not-read-to-its-end", caughtBy: "a-failing-input-ends", start: func(s *backend.Spec) {
+			if s.Stdin != nil {
+				s.Stdin = io.LimitReader(s.Stdin, 5)
+			}
+		}},
 		{name: "environment-lost", caughtBy: "the-variables-of-a-command-win", start: func(s *backend.Spec) { s.Env = nil }},
 
 		// The sandbox

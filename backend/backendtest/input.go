@@ -60,11 +60,17 @@ func inputCases() []Case {
 		},
 	}, {
 		Name: "a-failing-input-ends",
-		Rule: "A Read that fails ends the input there, and is no error of the command.",
+		Rule: "A Read that fails or panics ends the input there, and is no error of the command; the record says why the input ended.",
 		run: func(s *subject) {
-			cmd := s.command(countInput())
-			cmd.Stdin = io.MultiReader(strings.NewReader("12345"), failing{})
-			s.completed(s.runCommand(cmd), 0, "5\n", "")
+			for _, rest := range []io.Reader{failing{}, panicking{}} {
+				cmd := s.command(countInput())
+				cmd.Stdin = io.MultiReader(strings.NewReader("12345"), rest)
+				rec := s.runCommand(cmd)
+				s.completed(rec, 0, "5\n", "")
+				if rec.StdinErr == nil {
+					s.Errorf("after an input that is %T the record says nothing of it", rest)
+				}
+			}
 		},
 	}, {
 		Name: "input-and-output-do-not-lock",
@@ -189,3 +195,8 @@ func inputCases() []Case {
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("no more") }
+
+// panicking is an input whose reading panics.
+type panicking struct{}
+
+func (panicking) Read([]byte) (int, error) { panic("the input") }
