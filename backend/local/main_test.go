@@ -5,10 +5,13 @@ package local_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +37,8 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(asService); text != "" {
 		serve(text)
 	}
+	// Most cases wait rather than compute. A flag of the command line wins.
+	flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	goleak.VerifyTestMain(m)
 }
 

@@ -3,6 +3,7 @@
 package local_test
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -19,11 +20,21 @@ func asOrdinaryUser(t *testing.T, pattern string) {
 	if os.Geteuid() != 0 {
 		t.Skip("it needs root, to become somebody else; the other tests are run by somebody else already")
 	}
-	cmd := exec.Command(publicSelf(t), "-test.run", pattern, "-test.v", "-test.parallel", "4")
+	cmd := exec.Command(publicSelf(t), "-test.run", pattern, "-test.v")
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), "TMPDIR="+ownDir(t, ordinary))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
 	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A service that ignores signals, as nohup has it ignore SIGHUP, has commands that do not.
+func TestIgnoredSignals(t *testing.T) {
+	const cases = "^TestConformance(ProcessGroups)?$/^(a-command-runs|every-signal-arrives|ctrl-c-interrupts)$"
+	cmd := exec.Command("/bin/sh", "-c", `trap "" HUP INT; exec "$@"`, "sh", os.Args[0], "-test.run", cases, "-test.v")
+	out, err := cmd.CombinedOutput()
+	if err != nil || bytes.Count(out, []byte("PASS: TestConformance")) < 6 {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

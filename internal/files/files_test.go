@@ -170,14 +170,15 @@ func TestFailedWriteLeavesTheOldContent(t *testing.T) {
 			t.Errorf("Write gave %v, want the content's error", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		content, more := io.Pipe()
-		defer more.Close()
-		go func() {
-			more.Write([]byte("half"))
-			cancel()
-		}()
+		content := &stalling{stalled: cancel, release: make(chan struct{})}
+		defer close(content.release)
 		if err := fl.Write(ctx, "f", content, 0o644); !errors.Is(err, context.Canceled) {
 			t.Errorf("Write gave %v, want its context's error", err)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		archive := &stalling{stalled: cancel, release: content.release}
+		if err := fl.WriteTar(ctx, ".", archive); !errors.Is(err, context.Canceled) {
+			t.Errorf("WriteTar gave %v, want its context's error", err)
 		}
 		if got := read(t, fl, "f", 0, -1); got != "old" {
 			t.Errorf("a failed write left %q", got)
@@ -188,6 +189,23 @@ func TestFailedWriteLeavesTheOldContent(t *testing.T) {
 			t.Errorf("failed writes left %v", entries)
 		}
 	})
+}
+
+// stalling is a content of which a half comes, and then nothing until it is released.
+type stalling struct {
+	stalled func() // is called when nothing comes
+	begun   bool
+	release chan struct{}
+}
+
+func (s *stalling) Read(p []byte) (int, error) {
+	if !s.begun {
+		s.begun = true
+		return copy(p, "half"), nil
+	}
+	s.stalled()
+	<-s.release
+	return 0, io.ErrUnexpectedEOF
 }
 
 func list(t *testing.T, fl backend.Files, name string, recursive bool) []string {

@@ -147,7 +147,7 @@ func (t *Tree) WriteTar(ctx context.Context, name string, archive io.Reader) err
 		return pathError("write tar", name, err)
 	}
 	defer dir.Close()
-	source := &marked{Reader: bounded{ctx, archive}}
+	source := &marked{Reader: readFrom(ctx, archive)}
 	entries := tar.NewReader(source)
 	var dirs []*tar.Header // which may not let files in, and have new times with each
 	for {

@@ -233,7 +233,7 @@ func (t *Tree) create(ctx context.Context, name string, content io.Reader, mode 
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, bounded{ctx, content})
+	_, err = io.Copy(f, readFrom(ctx, content))
 	if err == nil {
 		err = ctx.Err()
 	}

@@ -46,11 +46,15 @@ func (c *Command) Start(files []uintptr) (int, error) {
 	if env == nil {
 		env = []string{}
 	}
-	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{
-		Dir:   c.Dir,
-		Env:   env,
-		Files: files,
-		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: c.Terminal, Credential: c.Credential},
+	var pid int
+	var err error
+	withDefaultSignals(func() {
+		pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{
+			Dir:   c.Dir,
+			Env:   env,
+			Files: files,
+			Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: c.Terminal, Credential: c.Credential},
+		})
 	})
 	if err != nil {
 		return 0, c.explain(path, err)
