@@ -100,7 +100,7 @@ func endedCases() []Case {
 		Name: "an-asked-for-kill-wins",
 		Rule: "A kill that was asked for wins over whatever the command then did, so no race shows: cancelled has no exit code, completed has the command's own.",
 		run: func(s *subject) {
-			for i := range count(500) {
+			for i := range full(500, 30) {
 				e := s.start(s.command(exit(3)))
 				if i%2 == 0 {
 					time.Sleep(time.Duration(i%10) * time.Millisecond)
@@ -127,7 +127,7 @@ func endedCases() []Case {
 		run: func(s *subject) {
 			var g errgroup.Group
 			g.SetLimit(8)
-			for i := range count(1000) {
+			for i := range full(1000, 64) {
 				g.Go(func() error {
 					code := i % 256
 					rec, err := s.Run(s.ctx, s.command(spawn(sleep(10*time.Millisecond)), spawnRedirected(spawn(exit(9))), exit(code)))

@@ -91,8 +91,8 @@ func fileCases() []Case {
 				if err := s.Files().Write(s.ctx, name, io.MultiReader(half, iotest.ErrReader(broken)), 0o600); !errors.Is(err, broken) {
 					s.Errorf("a write whose content fails: %v", err)
 				}
-				ctx, cancel := context.WithTimeout(s.ctx, restTime)
 				begin := time.Now()
+				ctx, cancel := context.WithTimeout(s.ctx, restTime)
 				if err := s.Files().Write(ctx, name, trickle{}, 0o600); !errors.Is(err, context.DeadlineExceeded) {
 					s.Errorf("a write whose context ends: %v", err)
 				}
@@ -224,7 +224,7 @@ func fileCases() []Case {
 		run: func(s *subject) {
 			s.writeFile("dir/f", strings.Repeat("x", 1<<20))
 			var use usage
-			for i := range count(600) {
+			for i := range full(600, 30) {
 				if i == 10 {
 					use = measure()
 				}

@@ -195,7 +195,7 @@ func killCases() []Case {
 		run: func(s *subject) {
 			cmd := s.command(spawnRedirected(beat("beat")), sleep(long))
 			var use usage
-			for i := range count(1000) {
+			for i := range full(1000, 60) {
 				if i == 30 {
 					use = measure()
 				}
@@ -219,7 +219,7 @@ func killCases() []Case {
 		Name: "a-cancelled-start-leaves-nothing",
 		Rule: "When the context ends while a command starts, nothing of the command is left.",
 		run: func(s *subject) {
-			for i := range count(200) {
+			for i := range full(200, 20) {
 				ctx, cancel := context.WithTimeout(s.ctx, time.Duration(i%20)*500*time.Microsecond+1)
 				e, err := s.Start(ctx, s.command(spawnRedirected(beat("beat")), sleep(long)))
 				if err == nil {

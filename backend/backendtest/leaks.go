@@ -18,7 +18,7 @@ func leakCases() []Case {
 		alone: true,
 		run: func(s *subject) {
 			var use usage
-			for i := range count(10_000) {
+			for i := range full(10_000, 500) {
 				if i == 150 { // by then all records are kept that ever are
 					use = measure()
 				}
@@ -36,7 +36,7 @@ func leakCases() []Case {
 		alone: true,
 		run: func(s *subject) {
 			var use usage
-			for i := range count(100) {
+			for i := range full(100, 13) {
 				if i == 3 {
 					use = measure()
 				}

@@ -35,7 +35,7 @@ func lifeCases() []Case {
 			sb := s.newSandbox()
 			e, stream := s.in(sb).follow(s.command(zeros(10<<20), sleep(long)))
 			defer stream.Close()
-			time.Sleep(restTime)
+			s.held(e)
 			begin := time.Now()
 			s.closing("the sandbox", sb.Close)
 			s.prompt("the close", time.Since(begin), 0)
@@ -46,7 +46,7 @@ func lifeCases() []Case {
 		Rule: "When a backend is closed, its sandboxes are gone: what ran has failed, with an unknown outcome, and nothing starts.",
 		run: func(s *subject) {
 			e := s.start(s.command(print("x"), sleep(long)))
-			time.Sleep(restTime)
+			s.eventually("output has come", func() bool { return e.Execution().Stdout.Total == 1 })
 			s.closing("the backend", s.backend.Close)
 			if rec := s.wait(e); rec.Status != sandbox.Failed || rec.ExitCode != nil || !errors.Is(rec.Err, sandbox.ErrLost) {
 				s.Errorf("want failed without an exit code, got %s", describe(rec))

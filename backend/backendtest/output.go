@@ -113,7 +113,7 @@ func outputCases() []Case {
 		alone: true,
 		run: func(s *subject) {
 			const limit = 16 << 20
-			total := int64(count(4 << 30))
+			total := int64(full(4<<30, 256<<20))
 			before := heap()
 			e, stream := s.follow(s.command(zeros(int(total))))
 			defer stream.Close()

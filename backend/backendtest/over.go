@@ -41,7 +41,7 @@ func overCases() []Case {
 			s.completed(s.runCommand(cmd), 3, want, "begin")
 			e, stream := s.follow(cmd)
 			defer stream.Close()
-			time.Sleep(restTime)
+			s.held(e)
 			data, _ := s.readAll(stream)
 			s.same("stdout", data[0], want)
 			s.same("stderr", data[1], "begin")
@@ -100,7 +100,7 @@ func overCases() []Case {
 			cmd.Wait = sandbox.WaitExit
 			e, stream := s.follow(cmd)
 			defer stream.Close()
-			time.Sleep(restTime)
+			s.held(e)
 			s.readAll(stream)
 			s.ended(s.wait(e), sandbox.Completed, 0)
 			s.beats("flood")

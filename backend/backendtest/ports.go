@@ -173,7 +173,7 @@ func portCases() []Case {
 		run: func(s *subject) {
 			port, _ := s.echo()
 			var use usage
-			for i := range count(600) {
+			for i := range full(600, 60) {
 				if i == 10 {
 					use = measure()
 				}

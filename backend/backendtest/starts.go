@@ -103,7 +103,7 @@ func startCases() []Case {
 		run: func(s *subject) {
 			s.completed(s.run(exit(0)), 0, "", "")
 			var use usage
-			for i := range count(100) {
+			for i := range full(100, 10) {
 				if i == 2 {
 					use = measure()
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -196,14 +197,27 @@ func (s *subject) beats(files ...string) {
 	}
 }
 
-// rests checks that no file grows any more.
+// held waits until an execution is held by its reader: until output has come, and no
+// more does.
+func (s *subject) held(e sandbox.Exec) {
+	s.Helper()
+	s.eventually("output comes, and is held", func() bool {
+		before := e.Execution().Stdout.Total
+		time.Sleep(restTime)
+		return before > 0 && e.Execution().Stdout.Total == before
+	})
+}
+
+// rests checks that no file grows any more. It watches for as long as another command
+// takes to do what a survivor would, so that one which the machine is slow to run is
+// seen too.
 func (s *subject) rests(files ...string) {
 	s.Helper()
 	before := make([]int, len(files))
 	for i, file := range files {
 		before[i] = s.size(file)
 	}
-	time.Sleep(restTime)
+	s.completed(s.run(slices.Repeat([]step{sleep(beatTime)}, int(restTime/beatTime))...), 0, "", "")
 	for i, file := range files {
 		if after := s.size(file); after != before[i] {
 			s.Errorf("a survivor goes on writing %s: %d bytes, then %d", file, before[i], after)

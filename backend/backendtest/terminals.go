@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
@@ -147,7 +146,7 @@ func terminalCases() []Case {
 		run: func(s *subject) {
 			want := strings.ReplaceAll(numbered(1200).all(), "\n", "\r\n") + "end"
 			cmd := s.terminal(lines(1200), print("end"), exit(7))
-			for range count(1000) {
+			for range full(1000, 40) {
 				s.completed(s.runCommand(cmd), 7, want, "")
 				if s.Failed() {
 					return
@@ -162,7 +161,7 @@ func terminalCases() []Case {
 			const n = 150_000
 			e, stream := s.follow(s.terminal(lines(n), print("end")))
 			defer stream.Close()
-			time.Sleep(restTime)
+			s.held(e)
 			data, gaps := s.readAll(stream)
 			s.same("stdout", data[0], strings.ReplaceAll(numbered(n).all(), "\n", "\r\n")+"end")
 			if gaps[0] != 0 {
