@@ -1,5 +1,7 @@
 // Package docker runs commands in containers of a Docker engine, local or
-// remote, from API 1.41 (Docker 20.10) on.
+// remote, from API 1.41 (Docker 20.10) on. Podman's service speaks it too, from
+// Podman 4.3 on: DOCKER_HOST or Options.Host names its socket. It uses its default
+// runtime only, so that Create refuses another in Options.Runtime.
 //
 // # What a sandbox is
 //
@@ -41,6 +43,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -62,7 +65,7 @@ type Backend struct {
 	host   string // the engine's address
 	api    *client.Client
 	engine engine
-	podman bool // it is Podman
+	podman atomic.Bool // it is Podman
 
 	alive context.Context // ends when Close is called
 	stop  context.CancelCauseFunc
@@ -89,7 +92,7 @@ func New(ctx context.Context, opts *Options) (*Backend, error) {
 		installed:  make(map[string]bool),
 		debris:     make(map[string]*plan),
 	}
-	api, err := dial(b.opts.Host)
+	api, err := dial(b.opts.Host, client.WithHTTPResponseHook(b.recognize))
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +102,6 @@ func New(ctx context.Context, opts *Options) (*Backend, error) {
 		return nil, err
 	}
 	if b.engine, err = b.ask(ctx); err != nil {
-		api.Close()
-		return nil, err
-	}
-	if err := b.learn(ctx); err != nil {
 		api.Close()
 		return nil, err
 	}

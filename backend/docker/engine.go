@@ -42,7 +42,7 @@ const (
 // ask asks the engine what it is. One that may not be asked, as behind a proxy
 // that lets only some requests through, is taken to be able to do all.
 func (b *Backend) ask(ctx context.Context) (engine, error) {
-	bounded, cancel := context.WithTimeoutCause(ctx, answerTime, &Error{NoEngine, b.host, "see whether the engine hangs", nil})
+	bounded, cancel := b.answering(ctx) // Podman runs programs for this answer, slow ones
 	defer cancel()
 	found, err := b.api.Info(bounded, client.InfoOptions{})
 	if errdefs.IsPermissionDenied(err) {

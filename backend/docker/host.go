@@ -16,8 +16,8 @@ import (
 
 // dial returns a client of the engine at host, or of the one that the docker
 // command would use when host is empty. It does not connect yet.
-func dial(host string) (*client.Client, error) {
-	opts := []client.Opt{client.WithAPIVersionFromEnv()}
+func dial(host string, opts ...client.Opt) (*client.Client, error) {
+	opts = append(opts, client.WithAPIVersionFromEnv())
 	switch name := contextName(); {
 	case host != "":
 		if strings.HasPrefix(host, "tcp://") {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"github.com/sandbox-go/sandbox"
@@ -139,7 +140,9 @@ func TestCommit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := api.ContainerCommit(ctx, containerOf(sb), client.ContainerCommitOptions{})
+	made, err := api.ContainerCommit(ctx, containerOf(sb), client.ContainerCommitOptions{
+		Config: &container.Config{}, // which Podman wants
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

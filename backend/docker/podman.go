@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/http"
 	"os"
 	"strings"
 
@@ -13,33 +14,18 @@ import (
 // This file has what Podman, which speaks the API of a Docker engine, does in its
 // own way, and cannot be told by trying.
 
-// learn asks the engine what it is.
-func (b *Backend) learn(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	version, err := b.api.ServerVersion(ctx, client.ServerVersionOptions{})
-	if err != nil {
-		return engineError(b.host, err)
+// recognize sees whether an answer is Podman's. What else tells takes it seconds, since
+// it asks the machine's packages for it.
+func (b *Backend) recognize(answer *http.Response) {
+	if answer.Header.Get("Libpod-Api-Version") != "" {
+		b.podman.Store(true)
 	}
-	for _, c := range version.Components {
-		b.podman = b.podman || strings.HasPrefix(c.Name, "Podman")
-	}
-	return nil
-}
-
-// noHealthcheck is what keeps the image's health check from being run. Podman takes
-// Docker's word for a command of that name.
-func (b *Backend) noHealthcheck() []string {
-	if b.podman {
-		return []string{"none"}
-	}
-	return []string{"NONE"}
 }
 
 // checkSource refuses a mount whose source is missing on this machine, where Podman
 // would make it.
 func (b *Backend) checkSource(source string) error {
-	if !b.podman || !strings.HasPrefix(b.host, "unix://") {
+	if !b.podman.Load() || !strings.HasPrefix(b.host, "unix://") {
 		return nil
 	}
 	if _, err := os.Stat(source); errors.Is(err, fs.ErrNotExist) {
