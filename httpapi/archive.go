@@ -1,6 +1,11 @@
 package httpapi
 
-import "net/http"
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+)
 
 // archivePath returns what an archive is made of, or unpacked into.
 func (c *call) archivePath() (string, error) {
@@ -32,7 +37,43 @@ func getArchive(c *call) error {
 		return fileError(err)
 	}
 	defer r.Close()
-	return c.send("application/x-tar", r)
+	if !c.r.ProtoAtLeast(1, 1) {
+		return c.send("application/x-tar", r)
+	}
+	return c.sendArchive(r)
+}
+
+// archiveTrailer is the trailer field that says why an archive is not complete.
+const archiveTrailer = "Sandbox-Error"
+
+// sendArchive answers with an archive. When it breaks off, a trailer says why, which
+// a connection that is cut could not. So that a tar program notices it too, what it
+// gets last is no archive: GNU tar takes one without an end marker for whole.
+func (c *call) sendArchive(r io.Reader) error {
+	c.w.Header().Set("Trailer", archiveTrailer)
+	err := c.send("application/x-tar", r)
+	if c.w.status == 0 {
+		c.w.Header().Del("Trailer")
+		return err
+	}
+	if err == nil || c.w.failed != nil {
+		return err
+	}
+	c.abort, c.broken = false, true
+	c.w.Header().Set(archiveTrailer, headerText(c.api.explain(fileError(err)).Message))
+	const block = 512
+	_, _ = c.w.Write(bytes.Repeat([]byte("!"), int(block-c.w.sent%block)+2*block))
+	return err
+}
+
+// headerText returns text as a header field can hold it.
+func headerText(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // putArchive is PUT /v1/sandboxes/{id}/files/archive: a tree from tar, of any size.

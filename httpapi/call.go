@@ -71,6 +71,7 @@ type call struct {
 	principal Principal
 	execution string // the id of what it ran, or empty
 	abort     bool   // the answer was cut off
+	broken    bool   // the answer ends with the reason why it is not whole
 	secret    string // what of the path must not be logged, or empty
 }
 

@@ -71,6 +71,9 @@
 // bytes of files, archives and input, where they are the body themselves, may be of any
 // size: they are passed on as they come.
 //
+// An archive that breaks off while it is sent is not cut: the trailer Sandbox-Error says
+// why it is not complete, and what comes last makes a tar program fail. The log says it too.
+//
 // Output is text in JSON, with U+FFFD for what is not UTF-8.
 //
 // JSON is encoded as it is sent, from where the output is stored, so an answer takes no

@@ -3,18 +3,23 @@ package httpapi_test
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/httpapi"
 )
 
@@ -125,6 +130,39 @@ func TestFiles(t *testing.T) {
 		}
 	})
 
+	inBubble(t, "an-archive-that-breaks-off-says-why", func(t *testing.T) {
+		var log bytes.Buffer
+		w := start(t, func(w *world) {
+			w.decorate = func(b backend.Backend) backend.Backend { return brokenArchives{b} }
+			w.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		path, _ := owned(t, w)
+		resp, err := w.client.Do(request(t.Context(), t, "GET", path+"/archive", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.Trailer == nil {
+			t.Errorf("no trailer is announced: %v", resp.Header)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Errorf("the body: %v", err)
+		}
+		if got, want := resp.Trailer.Get("Sandbox-Error"), "d/f: file does not exist"; got != want {
+			t.Errorf("the trailer has %q, want %q", got, want)
+		}
+		for r := tar.NewReader(bytes.NewReader(body)); err == nil; _, err = r.Next() {
+		}
+		if err == io.EOF {
+			t.Errorf("%d bytes are taken for a whole archive", len(body))
+		}
+		synctest.Wait()
+		if !strings.Contains(log.String(), "cut=true") || !strings.Contains(log.String(), "d/f: file does not exist") {
+			t.Errorf("the log has %s", log.String())
+		}
+	})
+
 	inBubble(t, "an-upload-that-breaks-off-leaves-the-old-content", func(t *testing.T) {
 		w := start(t, func(w *world) { w.server.ReadTimeout, w.server.WriteTimeout = time.Second, time.Second })
 		path, files := owned(t, w)
@@ -188,4 +226,31 @@ func linksTar() string {
 		panic(err)
 	}
 	return buf.String()
+}
+
+// brokenArchives is a backend whose archives break off between two entries.
+type brokenArchives struct{ backend.Backend }
+
+func (b brokenArchives) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
+	i, err := b.Backend.Create(ctx, cfg)
+	return brokenInstance{i}, err
+}
+
+type brokenInstance struct{ backend.Instance }
+
+func (i brokenInstance) Files() backend.Files {
+	return brokenFiles{i.Instance.(backend.Filer).Files()}
+}
+
+type brokenFiles struct{ backend.Files }
+
+func (brokenFiles) ReadTar(context.Context, string) (io.ReadCloser, error) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for range 200 {
+		w.WriteHeader(&tar.Header{Name: "f", Mode: 0o600, Size: 512})
+		w.Write(make([]byte, 512))
+	}
+	err := &fs.PathError{Op: "read tar", Path: "d/f", Err: fs.ErrNotExist}
+	return io.NopCloser(io.MultiReader(&b, iotest.ErrReader(err))), nil
 }

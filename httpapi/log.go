@@ -102,7 +102,7 @@ func (c *call) log(start time.Time, err error) {
 		attrs = append(attrs, slog.String("execution", c.execution))
 	}
 	attrs = append(attrs, slog.Int64("bytes", c.w.sent))
-	if c.abort || c.w.failed != nil {
+	if c.abort || c.broken || c.w.failed != nil {
 		attrs = append(attrs, slog.Bool("cut", true))
 	}
 	if err == nil {

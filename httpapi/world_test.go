@@ -22,7 +22,8 @@ type world struct {
 	opts      httpapi.Options
 	limits    sandbox.ManagerOptions
 	fake      fake.Options
-	server    http.Server // its Handler defaults to a mux with all three APIs
+	server    http.Server                           // its Handler defaults to a mux with all three APIs
+	decorate  func(backend.Backend) backend.Backend // what the manager gets, or nil
 	backend   *fake.Backend
 	manager   *sandbox.Manager
 	api       *httpapi.Handlers
@@ -43,7 +44,11 @@ func start(t testing.TB, set func(*world)) *world {
 	}
 	w.backend = fake.New(&w.fake)
 	script(w.backend)
-	w.manager = sandbox.NewManager(w.backend, &w.limits)
+	var b backend.Backend = w.backend
+	if w.decorate != nil {
+		b = w.decorate(b)
+	}
+	w.manager = sandbox.NewManager(b, &w.limits)
 	w.api = httpapi.New(w.manager, &w.opts)
 	if w.server.Handler == nil {
 		mux := http.NewServeMux()
