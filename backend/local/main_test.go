@@ -30,7 +30,14 @@ const asService = "SANDBOX_TEST_SERVICE"
 // network and address that it holds.
 const asEcho = "SANDBOX_TEST_ECHO"
 
+// asKeyUser is the variable that makes it do to its user's keys what it holds, "add" or
+// "find".
+const asKeyUser = "SANDBOX_TEST_KEYS"
+
 func TestMain(m *testing.M) {
+	if what := os.Getenv(asKeyUser); what != "" {
+		useKeys(what)
+	}
 	if place := os.Getenv(asEcho); place != "" {
 		sendBack(place)
 	}

@@ -23,7 +23,8 @@ type Impersonator struct {
 
 type call struct {
 	uid  int
-	s    unix.Signal
+	s    unix.Signal // to all of the user's processes
+	as   func()      // or what to do as the user, of whom no process is left
 	done chan struct{}
 }
 
@@ -38,7 +39,11 @@ func NewImpersonator(locks int) *Impersonator {
 		runtime.LockOSThread()
 		close(ready)
 		for c := range i.calls {
-			signalAs(c.uid, c.s)
+			if c.as != nil {
+				doAs(c.uid, c.as)
+			} else {
+				signalAs(c.uid, c.s)
+			}
 			close(c.done)
 		}
 	}()
@@ -66,6 +71,16 @@ func signalAs(uid int, s unix.Signal) {
 	unix.RawSyscall(unix.SYS_SETRESUID, 0, 0, 0)
 }
 
+// doAs calls f as uid, from the calling thread. The real user is that one too: a
+// process of it could signal the thread. F makes raw system calls only.
+func doAs(uid int, f func()) {
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), 0); errno != 0 {
+		return
+	}
+	f()
+	unix.RawSyscall(unix.SYS_SETRESUID, 0, 0, 0)
+}
+
 // A User is one whose processes belong to one sandbox alone.
 type User struct {
 	uid int
@@ -76,7 +91,7 @@ type User struct {
 func (i *Impersonator) User(uid int) *User { return &User{uid, i} }
 
 func (u *User) signal(s unix.Signal) {
-	c := call{u.uid, s, make(chan struct{})}
+	c := call{uid: u.uid, s: s, done: make(chan struct{})}
 	u.as.calls <- c
 	<-c.done
 }
@@ -128,8 +143,8 @@ func (u *User) resume(pid int, start string) {
 	}
 }
 
-// Sweep ends every process of the user. It returns when it has seen that none is
-// left, or with what is left after 10 s.
+// Sweep ends every process of the user, and removes what would outlive them in the
+// kernel. It returns when it has seen that none is left, or with what is left after 10 s.
 func (u *User) Sweep() []backend.Survivor {
 	for begin := time.Now(); ; {
 		u.signal(unix.SIGKILL)
@@ -139,9 +154,34 @@ func (u *User) Sweep() []backend.Survivor {
 				left = append(left, backend.Survivor{PID: pid, Name: nameOf(pid)})
 			}
 		}
-		if len(left) == 0 || time.Since(begin) > killTime {
+		if len(left) == 0 {
+			u.forget()
+			return nil
+		}
+		if time.Since(begin) > killTime {
 			return left
 		}
 		time.Sleep(passTime)
 	}
+}
+
+// forget removes the user's System V IPC and keys, as the user: root would need
+// CAP_SYS_ADMIN, and has keyrings of its own. The next holder of the number must not
+// find them.
+func (u *User) forget() {
+	left, keys := ipcOf(u.uid), hasKeys(u.uid)
+	if len(left) == 0 && !keys {
+		return
+	}
+	c := call{uid: u.uid, done: make(chan struct{})}
+	c.as = func() {
+		for _, i := range left {
+			i.remove()
+		}
+		if keys {
+			clearKeys()
+		}
+	}
+	u.as.calls <- c
+	<-c.done
 }
