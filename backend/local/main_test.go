@@ -34,7 +34,13 @@ const asEcho = "SANDBOX_TEST_ECHO"
 // "find".
 const asKeyUser = "SANDBOX_TEST_KEYS"
 
+// asFew is the variable that makes it drop most capabilities first.
+const asFew = "SANDBOX_TEST_FEW"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asFew) != "" {
+		keepFew()
+	}
 	if what := os.Getenv(asKeyUser); what != "" {
 		useKeys(what)
 	}

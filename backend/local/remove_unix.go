@@ -106,9 +106,25 @@ func openDir(parent int, name string) (*os.File, error) {
 }
 
 // enter opens a directory of the service's own user to it. Root needs no mode, and
-// must not change one: a name may lead elsewhere by now.
+// must not change one: a name may lead elsewhere by now. Where root has no capability
+// to enter what is another's, it takes the directory first, and then nobody else can
+// put something in its place: what is above is root's too, or sticky.
 func enter(parent int, name string) {
-	if os.Geteuid() != 0 {
-		unix.Fchmodat(parent, name, 0o700, 0)
+	if os.Geteuid() == 0 {
+		if entersAll() || !isDir(parent, name, nil) {
+			return
+		}
+		root := uint32(0)
+		if unix.Fchownat(parent, name, 0, 0, unix.AT_SYMLINK_NOFOLLOW) != nil || !isDir(parent, name, &root) {
+			return
+		}
 	}
+	unix.Fchmodat(parent, name, 0o700, 0)
+}
+
+// isDir reports whether name is a directory, and of that owner, if there is one.
+func isDir(parent int, name string, owner *uint32) bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(parent, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && (owner == nil || st.Uid == *owner)
 }

@@ -7,3 +7,5 @@ import "github.com/sandbox-go/sandbox"
 func newTracer(string) func(int) sandbox.Command { return nil }
 
 func useKeys(string) {}
+
+func keepFew() {}

@@ -46,10 +46,9 @@ func newUsers(r UserRange, dir string) (*users, error) {
 
 // mayChangeUsers says what root lacks to run commands as somebody else.
 func mayChangeUsers() error {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(&header, &data[0]); err != nil {
-		return os.NewSyscallError("capget", err)
+	has, err := capabilities()
+	if err != nil {
+		return err
 	}
 	for _, c := range []struct {
 		name string
@@ -58,11 +57,28 @@ func mayChangeUsers() error {
 		{"CAP_CHOWN", unix.CAP_CHOWN}, {"CAP_KILL", unix.CAP_KILL},
 		{"CAP_SETGID", unix.CAP_SETGID}, {"CAP_SETUID", unix.CAP_SETUID},
 	} {
-		if data[c.bit/32].Effective&(1<<(c.bit%32)) == 0 {
+		if !has(c.bit) {
 			return fmt.Errorf("the service is root without %s, and commands never run as root: run it as an ordinary user, or with that capability", c.name)
 		}
 	}
 	return nil
+}
+
+// capabilities returns which ones are effective.
+func capabilities() (has func(bit int) bool, err error) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return nil, os.NewSyscallError("capget", err)
+	}
+	return func(bit int) bool { return data[bit/32].Effective&(1<<(bit%32)) != 0 }, nil
+}
+
+// entersAll reports whether root may enter every directory and change what is in it,
+// whoever owns it.
+func entersAll() bool {
+	has, err := capabilities()
+	return err != nil || has(unix.CAP_DAC_OVERRIDE) && has(unix.CAP_FOWNER)
 }
 
 // mapped returns r, or the default range in its place, if the process's user
