@@ -121,6 +121,11 @@ func TestConnectionLost(t *testing.T) {
 	if rec.Status != sandbox.Failed || rec.ExitCode != nil || !errors.Is(rec.Err, sandbox.ErrLost) {
 		t.Errorf("the record: %s", describe(rec))
 	}
+	rec, err = sb.Run(ctx, sandbox.Command{Shell: "echo runs"})
+	var refused *backend.StartError
+	if err != nil || !errors.As(rec.Err, &refused) || refused.Reason != backend.CannotStart || strings.Contains(refused.Detail, "/") {
+		t.Errorf("a command for which there is no connection: %v, %s", err, describe(rec))
+	}
 	p.restore()
 	if got := output(t, sb, "cat file; ps | grep '[6]666'; true"); got != "kept\n" {
 		t.Errorf("the next command: %q", got)
