@@ -117,7 +117,7 @@ func TestPauseTimeout(t *testing.T) {
 	if err != nil || rec.Status != sandbox.TimedOut || !errors.Is(rec.Err, sandbox.ErrLost) {
 		t.Errorf("%v, %s", err, describe(rec))
 	}
-	if took := time.Since(begin); took > 18*time.Second {
+	if took := time.Since(begin); took > 13*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	select {
