@@ -51,8 +51,10 @@ func (c *Conn) lease(ctx context.Context) (*lease, error) {
 }
 
 // open opens a stream, which may wait for the connection to take what has been sent.
-func (c *Conn) open(ctx context.Context) (s *yamux.Stream, err error) {
-	opened := make(chan struct{})
+func (c *Conn) open(ctx context.Context) (*yamux.Stream, error) {
+	var s *yamux.Stream
+	var err error
+	opened := make(chan struct{}) // closed when s and err are set
 	go func() {
 		defer close(opened)
 		s, err = c.session.OpenStream()
