@@ -53,7 +53,7 @@ func TestCreateRefused(t *testing.T) {
 func TestCreateCancelled(t *testing.T) {
 	api := engine(t)
 	b := newBackend(t, docker.Options{})
-	for after := time.Duration(0); ; after += 20 * time.Millisecond {
+	for after := time.Duration(0); ; after += 20*time.Millisecond + after/8 {
 		ctx, cancel := context.WithTimeout(testContext(t), after)
 		i, err := b.Create(ctx, &backend.Config{ID: "sbx_cancelled"})
 		cancel()
