@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func TestInherited(t *testing.T) {
 	self := publicSelf(t)
 	for how, ignored := range map[string]string{
 		"agent":  "0000000000000000",
-		"groups": "ignored, as Info says", // HUP, INT, TSTP, TTIN and TTOU
+		"groups": "ignored, as Info says", // CONT, TSTP, TTIN and TTOU
 	} {
 		for _, background := range []string{"exec", "nohup"} {
 			t.Run(how+"-"+background, func(t *testing.T) {
@@ -54,6 +55,9 @@ func tellInherited(groups bool) {
 	os.Exit(0)
 }
 
+// stopSignals is a mask of SIGCONT, SIGTSTP, SIGTTIN and SIGTTOU.
+const stopSignals = 1<<(18-1) | 1<<(20-1) | 1<<(21-1) | 1<<(22-1)
+
 // inherited prints the umask and the blocked and ignored signals of commands, and then
 // the service's umask.
 func inherited(groups bool) error {
@@ -68,7 +72,7 @@ func inherited(groups bool) error {
 	if err != nil {
 		return err
 	}
-	caveat := strings.Contains(strings.Join(b.Info().Caveats, "\n"), "Commands ignore the signals")
+	caveat := strings.Contains(strings.Join(b.Info().Caveats, "\n"), "Commands ignore SIGCONT, SIGTSTP, SIGTTIN and SIGTTOU")
 	const shell = `echo $(umask) $(awk '/^Sig(Blk|Ign)/ {print $2}' /proc/self/status)`
 	for n := range 4 {
 		spec := &backend.Spec{Shell: shell}
@@ -89,8 +93,9 @@ func inherited(groups bool) error {
 		}
 		<-p.OutputOver()
 		said := strings.TrimSpace(out.String())
-		if ignored := said[strings.LastIndex(said, " ")+1:]; caveat && strings.Trim(ignored, "0") != "" {
-			said = strings.TrimSuffix(said, ignored) + "ignored, as Info says"
+		last := said[strings.LastIndex(said, " ")+1:]
+		if ignored, err := strconv.ParseUint(last, 16, 64); err == nil && caveat && ignored != 0 && ignored&^stopSignals == 0 {
+			said = strings.TrimSuffix(said, last) + "ignored, as Info says"
 		}
 		fmt.Println(said)
 	}

@@ -21,9 +21,9 @@
 // their parent. A kill then reaches whatever a command has started, however
 // detached, and when the service dies, all of it dies too. Elsewhere commands are
 // process groups of the service itself: what leaves its group escapes a kill, and
-// everything outlives a service that is killed. What a service ignores that was started
-// by nohup, or in the background of a script, its process groups ignore too. On Windows, Create answers
-// errors.ErrUnsupported.
+// everything outlives a service that is killed. The signals for stopping and going on
+// (SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT) that a service was started to ignore, its process
+// groups ignore too. On Windows, Create answers errors.ErrUnsupported.
 package local
 
 import (
@@ -158,7 +158,7 @@ func (b *local) Info() backend.Info {
 	if info.Containment == backend.ContainmentProcessGroup {
 		info.Caveats = append(info.Caveats,
 			"What leaves its process group escapes a kill, and commands outlive a service that is killed.",
-			"Commands ignore the signals that the service was started to ignore, as by nohup; outside Linux, and where unshare(2) is refused, they have its umask.")
+			"Commands ignore SIGCONT, SIGTSTP, SIGTTIN and SIGTTOU if the service was started to ignore them; outside Linux, and where unshare(2) is refused, they have its umask.")
 	}
 	return info
 }
