@@ -144,11 +144,19 @@ func (c *Children) Kill(as *User) []backend.Survivor {
 
 // strikeFor strikes until nothing is left, but not for longer than d.
 func (c *Children) strikeFor(d time.Duration) {
-	for begin := time.Now(); time.Since(begin) < d && !c.gone() && !c.held(); {
+	begin := time.Now()
+	for pass := 1; time.Since(begin) < d && !c.gone(); pass++ {
+		if pass%heldPasses == 0 && c.held() {
+			return
+		}
 		c.strike()
 		c.Await(time.Millisecond)
 	}
 }
+
+// heldPasses is how many passes go between two looks for what only a tracer holds: a
+// look takes kernel memory, which bombs make slow to get.
+const heldPasses = 8
 
 // None reports whether there are no children.
 func (c *Children) None() bool {
