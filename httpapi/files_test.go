@@ -231,6 +231,13 @@ func linksTar() string {
 // brokenArchives is a backend whose archives break off between two entries.
 type brokenArchives struct{ backend.Backend }
 
+// Info promises files only: a decorated instance hides what else there is.
+func (b brokenArchives) Info() backend.Info {
+	info := b.Backend.Info()
+	info.Ports, info.Terminal, info.Restore = false, false, false
+	return info
+}
+
 func (b brokenArchives) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
 	i, err := b.Backend.Create(ctx, cfg)
 	return brokenInstance{i}, err
