@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 // A user's first program must leave nothing, running or on disk, when Ctrl-C ends it
@@ -21,11 +21,6 @@ func TestInterruptedProgramsLeaveNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds two programs")
 	}
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	snippet := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(readme)[1]
 	quickstart, err := os.ReadFile("examples/quickstart/main.go")
 	if err != nil {
 		t.Fatal(err)
@@ -34,43 +29,14 @@ func TestInterruptedProgramsLeaveNothing(t *testing.T) {
 	span := fmt.Sprintf("%d.%09d", 100_000+os.Getpid(), time.Now().Nanosecond())
 	long := "(setsid sleep " + span + " &); sleep " + span
 	for name, source := range map[string]string{
-		"readme": `package main
-
-import (
-	"context"
-	"fmt"
-	"log"
-	"os"
-	"os/signal"
-	"syscall"
-	"time"
-
-	"github.com/sandbox-go/sandbox"
-	"github.com/sandbox-go/sandbox/backend/local"
-)
-
-func main() {
-	if err := program(); err != nil {
-		log.Fatal(err)
-	}
-}
-
-func program() error {
-` + strings.Replace(string(snippet), `make test 2>&1 | tail -n 20`, long, 1) + "\nreturn nil\n}\n",
+		"readme":     strings.Replace(programtest.ReadmeFirst(t, "README.md", "local"), `make test 2>&1 | tail -n 20`, long, 1),
 		"quickstart": strings.Replace(string(quickstart), `echo hello; echo oops >&2; exit 3`, long, 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !strings.Contains(source, span) {
 				t.Fatal("the command that was to be replaced is not there any more")
 			}
-			dir, temp := t.TempDir(), openDir(t)
-			file, bin := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-			if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if out, err := exec.Command("go", "build", "-o", bin, file).CombinedOutput(); err != nil {
-				t.Fatalf("build: %v\n%s", err, out)
-			}
+			temp, bin := openDir(t), programtest.Build(t, source)
 			// A terminal interrupts the whole process group.
 			var out bytes.Buffer
 			cmd := exec.Command(bin)
@@ -83,7 +49,7 @@ func program() error {
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
 			defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-			waitUntil(t, "its command runs", func() bool { return len(sleeping(t, span)) >= 3 })
+			waitUntil(t, "its command runs", func() bool { return len(programtest.Running(t, span)) >= 3 })
 			if made, _ := os.ReadDir(temp); len(made) == 0 {
 				t.Error("the program has made no directory below TMPDIR: the test would not see what is left")
 			}
@@ -95,7 +61,7 @@ func program() error {
 			case <-time.After(20 * time.Second):
 				t.Fatal("it has not ended")
 			}
-			if left := sleeping(t, span); left != nil {
+			if left := programtest.Running(t, span); left != nil {
 				t.Errorf("left running: %q", left)
 			}
 			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
@@ -121,22 +87,6 @@ func openDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
-}
-
-// sleeping returns the command lines that have span in them.
-func sleeping(t *testing.T, span string) []string {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	for _, file := range files {
-		if line, err := os.ReadFile(file); err == nil && bytes.Contains(line, []byte(span)) {
-			found = append(found, string(line))
-		}
-	}
-	return found
 }
 
 // waitUntil waits until is true, for 20 s at most.

@@ -22,7 +22,7 @@ const (
 	maxName = 1024
 
 	// sendTime is how long a client may take for each piece of an answer, of
-	// pieceSize at most. It begins when the piece is being sent.
+	// jsonstream.PieceSize at most. It begins when the piece is being sent.
 	sendTime = 30 * time.Second
 
 	// removeTime bounds the removal of a sandbox that a client asks for.
@@ -220,7 +220,7 @@ func (c *call) sendJSON(v any) {
 // know whether it could be.
 func (c *call) finish() {
 	_, _ = io.WriteString(c.w, "\n")
-	if c.w.sent > pieceSize {
+	if c.w.sent > jsonstream.PieceSize {
 		_ = c.w.flush()
 	}
 }

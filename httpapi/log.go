@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/sandbox-go/sandbox/internal/jsonstream"
 )
 
 // logger returns l, or one that is silent.
@@ -16,10 +18,6 @@ func logger(l *slog.Logger) *slog.Logger {
 	}
 	return l
 }
-
-// pieceSize is how much of an answer is written at once. A client that takes so much
-// makes progress.
-const pieceSize = 32 << 10
 
 // A statusWriter remembers what is answered, and bounds how long each piece of it may
 // take.
@@ -35,7 +33,7 @@ type statusWriter struct {
 // Write sends p, a piece at a time.
 func (w *statusWriter) Write(p []byte) (n int, err error) {
 	for {
-		part := p[n:min(len(p), n+pieceSize)]
+		part := p[n:min(len(p), n+jsonstream.PieceSize)]
 		bounded := !w.patient.Load()
 		if bounded {
 			_ = w.rc.SetWriteDeadline(time.Now().Add(sendTime))

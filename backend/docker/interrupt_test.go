@@ -5,66 +5,31 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/moby/moby/client"
+
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 // The README's first program, on Docker, leaves no container and no volume when Ctrl-C
 // ends it while a command runs.
 func TestInterruptedProgramLeavesNothing(t *testing.T) {
 	api, ctx, owner := engine(t), testContext(t), ownerOf(t)
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	snippet := string(regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(readme)[1])
+	source := programtest.ReadmeFirst(t, "../../README.md", "docker")
 	for from, to := range map[string]string{
 		"local.New(nil)":              fmt.Sprintf("docker.New(ctx, &docker.Options{Image: %q, Owner: %q})", testImage(t, api), owner),
 		"make test 2>&1 | tail -n 20": "(setsid sleep 5544 &); sleep 5544",
 	} {
-		if !strings.Contains(snippet, from) {
+		if !strings.Contains(source, from) {
 			t.Fatalf("the README's first program has no %s any more", from)
 		}
-		snippet = strings.Replace(snippet, from, to, 1)
-	}
-	dir := t.TempDir()
-	file, bin := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-	source := `package main
-
-import (
-	"context"
-	"fmt"
-	"log"
-	"os"
-	"os/signal"
-	"syscall"
-	"time"
-
-	"github.com/sandbox-go/sandbox"
-	"github.com/sandbox-go/sandbox/backend/docker"
-)
-
-func main() {
-	if err := program(); err != nil {
-		log.Fatal(err)
-	}
-}
-
-func program() error {
-` + snippet + "\nreturn nil\n}\n"
-	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("go", "build", "-o", bin, file).CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+		source = strings.Replace(source, from, to, 1)
 	}
 	var out bytes.Buffer
-	cmd := exec.Command(bin)
+	cmd := exec.Command(programtest.Build(t, source))
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -15,13 +15,13 @@ import (
 // volume carry labelOwner and labelID; the agent's volume carries labelAgent.
 const (
 	labelPrefix   = "io.github.sandbox-go."
-	labelOwner    = "io.github.sandbox-go.owner"
-	labelID       = "io.github.sandbox-go.id"
-	labelCreated  = "io.github.sandbox-go.created"  // Unix seconds
-	labelDeadline = "io.github.sandbox-go.deadline" // Unix seconds; absent without end
-	labelConfig   = "io.github.sandbox-go.config"   // the backend.Config as JSON
-	labelVolume   = "io.github.sandbox-go.volume"   // the name of the sandbox's volume, which nothing else has
-	labelAgent    = "io.github.sandbox-go.agent"    // the SHA-256 of the program
+	labelOwner    = labelPrefix + "owner"
+	labelID       = labelPrefix + "id"
+	labelCreated  = labelPrefix + "created"  // Unix seconds
+	labelDeadline = labelPrefix + "deadline" // Unix seconds; absent without end
+	labelConfig   = labelPrefix + "config"   // the backend.Config as JSON
+	labelVolume   = labelPrefix + "volume"   // the name of the sandbox's volume, which nothing else has
+	labelAgent    = labelPrefix + "agent"    // the SHA-256 of the program
 )
 
 // ownedBy is the filter for what carries the owner's label.

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 // bin is the built server.
@@ -225,8 +227,8 @@ func TestSIGTERMEndsStreamsAndLeavesNothing(t *testing.T) {
 	events := bufio.NewScanner(resp.Body)
 	for events.Scan() && !strings.Contains(events.Text(), "ready") {
 	}
-	if runtime.GOOS == "linux" && len(processes(t, span)) < 3 {
-		t.Errorf("running: %q", processes(t, span))
+	if runtime.GOOS == "linux" && len(programtest.Running(t, span)) < 3 {
+		t.Errorf("running: %q", programtest.Running(t, span))
 	}
 	s.cmd.Process.Signal(syscall.SIGTERM)
 	var last []string
@@ -239,7 +241,7 @@ func TestSIGTERMEndsStreamsAndLeavesNothing(t *testing.T) {
 		t.Errorf("after the signal: %q", last)
 	}
 	s.wait(t)
-	if left := processes(t, span); left != nil {
+	if left := programtest.Running(t, span); left != nil {
 		t.Errorf("left running: %q", left)
 	}
 }
@@ -261,20 +263,4 @@ func (s *service) wait(t *testing.T) {
 	if err := s.cmd.Wait(); err != nil {
 		t.Errorf("the server ended with %v", err)
 	}
-}
-
-// processes returns the command lines that contain text, where there is a /proc.
-func processes(t *testing.T, text string) []string {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	for _, file := range files {
-		if line, err := os.ReadFile(file); err == nil && bytes.Contains(line, []byte(text)) {
-			found = append(found, string(line))
-		}
-	}
-	return found
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/sandbox-go/sandbox/internal/text"
 )
 
-// pieceSize is how much is written at once. A client that takes so much makes progress.
-const pieceSize = 32 << 10
+// PieceSize is how much is written at once. A client that takes so much makes progress.
+const PieceSize = 32 << 10
 
 // Text is output, which becomes a JSON string: text, as package text makes it.
 type Text []byte
@@ -35,7 +35,7 @@ type Marshaler interface {
 // as they are, without the newline. Structs are written field by field; a Text, a
 // []byte and a Marshaler in them, and in what they hold, are never held as a whole.
 func Write(w io.Writer, v any) error {
-	b := &writer{w: w, buf: make([]byte, 0, pieceSize)}
+	b := &writer{w: w, buf: make([]byte, 0, PieceSize)}
 	b.value(reflect.ValueOf(v))
 	return b.flush()
 }
