@@ -430,7 +430,7 @@ func (sb *box) close(ctx context.Context) error {
 	return nil
 }
 
-// log logs what nobody is there to be told.
+// log logs an error that no caller can be given.
 func (sb *box) log(msg string, args ...any) {
 	logError(sb.opts.Logger, msg, append(args, "sandbox", sb.id)...)
 }

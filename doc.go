@@ -18,7 +18,7 @@
 //	it exited with n                        completed  exit code n
 //	a signal s ended it                     completed  128+s, Signal says which
 //	the kernel killed it for memory         completed  137, OOMKilled is set
-//	its time was up                         timeout    124
+//	it timed out                            timeout    124
 //	its context ended, Cancel, Close        cancelled  none
 //	it could not be started                 failed     none, Err is a *StartError
 //	the sandbox or the way to it was lost   failed     none, Err wraps ErrLost

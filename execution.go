@@ -82,7 +82,7 @@ type Status string
 const (
 	Running   Status = "running"   // it has not ended
 	Completed Status = "completed" // the command ended by itself, with whatever code
-	TimedOut  Status = "timeout"   // its time was up, and it was killed
+	TimedOut  Status = "timeout"   // it timed out, and was killed
 	Cancelled Status = "cancelled" // it was asked to end, and was killed
 	Failed    Status = "failed"    // it could not be started, or its outcome is unknown
 )

@@ -230,7 +230,7 @@ func (s *subject) eventually(what string, ok func() bool) {
 	s.Helper()
 	for begin := time.Now(); !ok(); time.Sleep(beatTime) {
 		if time.Since(begin) > soon {
-			s.Fatalf("it did not come to be that %s", what)
+			s.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
 	for begin := time.Now(); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Since(begin) > 20*time.Second {
-			tb.Fatalf("it did not come to be that %s", what)
+			tb.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }
