@@ -43,14 +43,14 @@ func (mb *member) expire() {
 		return
 	}
 	mb.box.retire(SandboxClosing) // so that GetOrCreate makes another from now on
-	m.chores.Go(func() { m.removeByItself(mb) })
+	m.background.Go(func() { m.removeByItself(mb) })
 }
 
 // replaceLocked takes the key from mb, which has died or is given up, and removes
 // it in the background.
 func (m *Manager) replaceLocked(mb *member) {
 	m.dropLocked(mb)
-	m.chores.Go(func() { m.removeByItself(mb) })
+	m.background.Go(func() { m.removeByItself(mb) })
 }
 
 // dropLocked takes the key from mb, which is then only leaving.
@@ -86,7 +86,7 @@ func (m *Manager) removeAgain(mb *member) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.closed {
-		m.chores.Go(func() { m.removeByItself(mb) })
+		m.background.Go(func() { m.removeByItself(mb) })
 	}
 }
 

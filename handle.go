@@ -24,12 +24,12 @@ type handle struct {
 	number int    // among those of the sandbox; it is guarded by sb.mu
 	admit  func() // gives the execution's turn back
 
-	ctx   context.Context // ends when the execution is to end; its cause says why
-	stop  context.CancelCauseFunc
-	free  context.CancelFunc
-	hurry chan struct{} // closed when no grace is left
-	once  sync.Once     // closes hurry
-	done  chan struct{}
+	ctx       context.Context // ends when the execution is to end; its cause says why
+	stop      context.CancelCauseFunc
+	free      context.CancelFunc
+	skipGrace chan struct{} // closed when no grace is left
+	once      sync.Once     // closes skipGrace
+	done      chan struct{}
 
 	started    chan struct{} // closed when it is known whether there is a process
 	startKnown func()        // closes started
@@ -52,15 +52,15 @@ func newHandle(ctx context.Context, sb *box, cmd Command, admit func()) *handle 
 	given := cmd.Stdin
 	cmd.Stdin = nil
 	h := &handle{
-		id:    newID("exec_"),
-		sb:    sb,
-		cmd:   cmd,
-		out:   newOutput(cmd.MaxOutput, cmd.MaxTail),
-		began: time.Now(),
-		admit: admit,
-		free:  func() {},
-		hurry: make(chan struct{}),
-		done:  make(chan struct{}),
+		id:        newID("exec_"),
+		sb:        sb,
+		cmd:       cmd,
+		out:       newOutput(cmd.MaxOutput, cmd.MaxTail),
+		began:     time.Now(),
+		admit:     admit,
+		free:      func() {},
+		skipGrace: make(chan struct{}),
+		done:      make(chan struct{}),
 
 		started: make(chan struct{}),
 	}
@@ -188,7 +188,7 @@ func (h *handle) Cancel() error {
 // cancelNow cancels without grace, and does not wait.
 func (h *handle) cancelNow() {
 	h.stop(errCancel)
-	h.once.Do(func() { close(h.hurry) })
+	h.once.Do(func() { close(h.skipGrace) })
 }
 
 // start starts the command in a goroutine that then sees it through. It returns when
@@ -206,12 +206,8 @@ func (h *handle) start() error {
 	if cause == nil {
 		return h.refusal
 	}
-	timer := time.NewTimer(killTime)
-	defer timer.Stop()
-	select {
-	case <-h.started:
+	if within(killTime, h.started) {
 		return h.refusal
-	case <-timer.C:
 	}
 	if h.finish(ending{cause: cause, err: noAnswer("Start")}) {
 		return nil
@@ -382,7 +378,7 @@ func (h *handle) grace(w *waiter) {
 		case <-over:
 		case <-timer.C:
 			return
-		case <-h.hurry:
+		case <-h.skipGrace:
 			return
 		case <-h.sb.instance.Gone():
 			return

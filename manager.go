@@ -74,13 +74,13 @@ type Manager struct {
 	records  *budget
 	observed events
 
-	mu      sync.Mutex // guards all below
-	closed  bool
-	members map[Key]*member
-	owners  map[string]*owner    // of those, and of those that are leaving
-	waiting int                  // starts that wait for their turn
-	leaving map[*member]struct{} // replaced, and not removed yet
-	chores  sync.WaitGroup       // removals and creations in the background
+	mu         sync.Mutex // guards all below
+	closed     bool
+	members    map[Key]*member
+	owners     map[string]*owner    // of those, and of those that are leaving
+	waiting    int                  // starts that wait for their turn
+	leaving    map[*member]struct{} // replaced, and not removed yet
+	background sync.WaitGroup       // removals and creations in the background
 }
 
 // NewManager returns a Manager of b's sandboxes. It does not own b: close the
@@ -244,7 +244,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	idle := make(chan struct{})
 	go func() {
 		defer close(idle)
-		m.chores.Wait()
+		m.background.Wait()
 	}()
 	select {
 	case <-idle:

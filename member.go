@@ -88,7 +88,7 @@ func (m *Manager) join(ctx context.Context, key Key, config func(context.Context
 			return nil, err
 		}
 		mb = added
-		m.chores.Go(func() { m.create(ctx, mb, config) })
+		m.background.Go(func() { m.create(ctx, mb, config) })
 	}
 	mb.used = time.Now()
 	mb.waiting++

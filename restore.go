@@ -73,7 +73,7 @@ func (m *Manager) adopt(o backend.Opened) {
 	if m.closed || m.members[mb.key] != nil {
 		m.leaving[mb] = struct{}{}
 		if !m.closed {
-			m.chores.Go(func() { m.removeByItself(mb) })
+			m.background.Go(func() { m.removeByItself(mb) })
 		}
 		return
 	}

@@ -36,15 +36,20 @@ func noAnswer(call string) error {
 	return fmt.Errorf("the backend's %s has not returned", call)
 }
 
-// awaitReason waits for what Wait says, but not for long.
-func (w *waiter) awaitReason() {
-	timer := time.NewTimer(reasonTime)
+// within waits for done, and reports whether it came within d.
+func within(d time.Duration, done <-chan struct{}) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-w.exited:
+	case <-done:
+		return true
 	case <-timer.C:
+		return false
 	}
 }
+
+// awaitReason waits for what Wait says, but not for long.
+func (w *waiter) awaitReason() { within(reasonTime, w.exited) }
 
 func (w *waiter) wait() {
 	defer close(w.exited)
@@ -58,12 +63,7 @@ func (w *waiter) discard() {
 		defer close(discarded)
 		w.Discard()
 	}()
-	timer := time.NewTimer(discardTime)
-	defer timer.Stop()
-	select {
-	case <-discarded:
-	case <-timer.C:
-	}
+	within(discardTime, discarded)
 }
 
 // kill kills, and waits for how the command ended.

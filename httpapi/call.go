@@ -35,7 +35,7 @@ type service struct {
 	opts     Options
 	log      *slog.Logger
 	ports    *portTable
-	tickets  *ticketOffice
+	tickets  *ticketStore
 	sessions *sessions
 }
 

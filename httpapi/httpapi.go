@@ -33,7 +33,7 @@ func New(m *sandbox.Manager, opts *Options) *Handlers {
 		opts:     *opts,
 		log:      logger(opts.Logger),
 		ports:    newPortTable(),
-		tickets:  newTicketOffice(),
+		tickets:  newTicketStore(),
 		sessions: &sessions{},
 	}
 	s.opts.Origins = slices.Clone(opts.Origins)

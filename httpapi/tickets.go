@@ -18,10 +18,10 @@ const (
 	maxTickets = 256
 )
 
-// A ticketOffice has the tickets that nobody has used yet. A ticket opens one
+// A ticketStore has the tickets that nobody has used yet. A ticket opens one
 // terminal of one sandbox, once: a browser can send no header with a WebSocket, and a
 // key has no place in a URL.
-type ticketOffice struct {
+type ticketStore struct {
 	mu      sync.Mutex // guards all below
 	tickets map[string]ticket
 }
@@ -32,10 +32,10 @@ type ticket struct {
 	expires   time.Time
 }
 
-func newTicketOffice() *ticketOffice { return &ticketOffice{tickets: make(map[string]ticket)} }
+func newTicketStore() *ticketStore { return &ticketStore{tickets: make(map[string]ticket)} }
 
 // issue returns a new ticket, and forgets those whose time is up.
-func (o *ticketOffice) issue(p Principal, name string) (string, time.Time, error) {
+func (o *ticketStore) issue(p Principal, name string) (string, time.Time, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now, own := time.Now(), 0
@@ -55,7 +55,7 @@ func (o *ticketOffice) issue(p Principal, name string) (string, time.Time, error
 }
 
 // redeem returns whose ticket it is, once.
-func (o *ticketOffice) redeem(id, sandbox string) (Principal, bool) {
+func (o *ticketStore) redeem(id, sandbox string) (Principal, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	t, ok := o.tickets[id]

@@ -74,10 +74,10 @@ type Backend struct {
 	installing chan struct{}   // holds one token: whoever may use installed
 	installed  map[string]bool // volumes that are known to hold their agent
 
-	mu        sync.Mutex // guards what follows
-	closed    bool
-	instances map[string]*instance // by container id
-	debris    map[string]*plan     // by volume: what failed creations have made and could not be removed
+	mu              sync.Mutex // guards what follows
+	closed          bool
+	instances       map[string]*instance // by container id
+	pendingRemovals map[string]*plan     // by volume: what failed creations have made and could not be removed
 }
 
 // New connects to the engine, and removes what an earlier process of the same
@@ -86,11 +86,11 @@ type Backend struct {
 // missing, closed to us or too old.
 func New(ctx context.Context, opts *Options) (*Backend, error) {
 	b := &Backend{
-		opts:       opts.resolve(),
-		installing: make(chan struct{}, 1),
-		instances:  make(map[string]*instance),
-		installed:  make(map[string]bool),
-		debris:     make(map[string]*plan),
+		opts:            opts.resolve(),
+		installing:      make(chan struct{}, 1),
+		instances:       make(map[string]*instance),
+		installed:       make(map[string]bool),
+		pendingRemovals: make(map[string]*plan),
 	}
 	api, err := dial(b.opts.Host, client.WithHTTPResponseHook(b.recognize))
 	if err != nil {
@@ -171,7 +171,7 @@ func (b *Backend) Close(ctx context.Context) error {
 		})
 	}
 	group.Wait()
-	if err := errors.Join(append(errs, b.removeDebris(ctx))...); err != nil {
+	if err := errors.Join(append(errs, b.removePending(ctx))...); err != nil {
 		return err
 	}
 	ended := make(chan struct{})

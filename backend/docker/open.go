@@ -14,8 +14,8 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 )
 
-// letGo is how long the agent of a service that died may take to end.
-const letGo = 2 * time.Second
+// detachWait is how long the agent of a service that died may take to end.
+const detachWait = 2 * time.Second
 
 // Open takes up the containers of the owner that no process is connected to. Those
 // whose agent this package cannot talk to are removed.
@@ -30,7 +30,7 @@ func (b *Backend) Open(ctx context.Context) ([]backend.Opened, error) {
 	}
 	var opened []backend.Opened
 	var errs []error
-	patience := time.Now().Add(letGo)
+	patience := time.Now().Add(detachWait)
 	for _, c := range found.Items {
 		if !ours(c) || c.State != container.StateRunning || b.lookup(c.ID) != nil {
 			continue

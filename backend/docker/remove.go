@@ -75,7 +75,7 @@ func (b *Backend) discard(ctx context.Context, p *plan) error {
 	err := b.removeMade(ctx, p)
 	if err != nil {
 		b.mu.Lock()
-		b.debris[p.volume] = p
+		b.pendingRemovals[p.volume] = p
 		b.mu.Unlock()
 	}
 	return err
@@ -96,10 +96,10 @@ func (b *Backend) removeMade(ctx context.Context, p *plan) error {
 	return b.removeVolume(ctx, p.volume)
 }
 
-// removeDebris removes what could not be removed before.
-func (b *Backend) removeDebris(ctx context.Context) error {
+// removePending removes what could not be removed before.
+func (b *Backend) removePending(ctx context.Context) error {
 	b.mu.Lock()
-	plans := slices.Collect(maps.Values(b.debris))
+	plans := slices.Collect(maps.Values(b.pendingRemovals))
 	b.mu.Unlock()
 	var errs []error
 	for _, p := range plans {
@@ -108,7 +108,7 @@ func (b *Backend) removeDebris(ctx context.Context) error {
 			continue
 		}
 		b.mu.Lock()
-		delete(b.debris, p.volume)
+		delete(b.pendingRemovals, p.volume)
 		b.mu.Unlock()
 	}
 	return errors.Join(errs...)

@@ -49,7 +49,7 @@ func (b *Backend) catchUp(ctx context.Context) bool {
 			cancel()
 		}
 	}
-	b.removeDebris(ctx)
+	b.removePending(ctx)
 	return true
 }
 
