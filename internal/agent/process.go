@@ -48,10 +48,11 @@ func newProcess(l *lease, spec *backend.Spec) *process {
 	return p
 }
 
-// silence is how long the agent may say nothing when it is to answer, within the 10 s of
-// a kill. One that is at work says so every second. It is also how long it may take the
+// silence is how long the agent may say nothing when it is to answer: the 10 s of a kill.
+// One that is at work says so every second, but bombs that use up the container's memory
+// hold it up for as long as it needs a page. It is also how long it may take the
 // connection to take a signal.
-const silence = 8 * time.Second
+const silence = 10 * time.Second
 
 // start sends the frame of a Start, and waits until it is known whether the command runs.
 // When ctx ends first, nothing is left of it, or it is not known.

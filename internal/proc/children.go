@@ -127,7 +127,7 @@ const (
 func (c *Children) Kill(as *User) []backend.Survivor {
 	begin := time.Now()
 	for pass := 0; ; pass++ {
-		if c.gone() || pass > 0 && c.held() {
+		if c.gone() || looksHeld(pass) && c.held() {
 			return nil
 		}
 		switch since := time.Since(begin); {
@@ -146,7 +146,7 @@ func (c *Children) Kill(as *User) []backend.Survivor {
 func (c *Children) strikeFor(d time.Duration) {
 	begin := time.Now()
 	for pass := 1; time.Since(begin) < d && !c.gone(); pass++ {
-		if pass%heldPasses == 0 && c.held() {
+		if looksHeld(pass) && c.held() {
 			return
 		}
 		c.strike()
@@ -154,9 +154,9 @@ func (c *Children) strikeFor(d time.Duration) {
 	}
 }
 
-// heldPasses is how many passes go between two looks for what only a tracer holds: a
-// look takes kernel memory, which bombs make slow to get.
-const heldPasses = 8
+// looksHeld reports whether this pass begins with a look for what only a tracer holds:
+// less and less often, since a look takes kernel memory, which bombs make slow to get.
+func looksHeld(pass int) bool { return pass > 0 && pass&(pass-1) == 0 }
 
 // None reports whether there are no children.
 func (c *Children) None() bool {
