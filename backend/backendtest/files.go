@@ -98,6 +98,7 @@ func fileCases() []Case {
 				}
 				s.prompt("the write", time.Since(begin), restTime)
 				cancel()
+				time.Sleep(2 * trickleTime) // a Read in progress is left behind, and must not outlast the test
 			}
 			s.same("the file", s.readFile("old"), "old")
 			s.same("the directory", s.list(".", true), "file old\n")
@@ -252,7 +253,9 @@ func fileCases() []Case {
 // trickle is content that comes slowly and does not end.
 type trickle struct{}
 
+const trickleTime = time.Millisecond
+
 func (trickle) Read(p []byte) (int, error) {
-	time.Sleep(time.Millisecond)
+	time.Sleep(trickleTime)
 	return len(p), nil
 }
