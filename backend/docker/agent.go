@@ -16,7 +16,7 @@ const PIDReserve = agent.Reserve + 16*agent.SupervisorThreads
 type program struct {
 	data   []byte
 	hash   string // SHA-256 in hexadecimal
-	volume string
+	volume string // empty until it is provided
 }
 
 // agentFor returns the agent for the architecture of img.
@@ -25,7 +25,7 @@ func agentFor(img *image) (*program, error) {
 	if err != nil {
 		return nil, &Error{BadImage, img.ref, "name an image for linux/amd64 or linux/arm64", err}
 	}
-	return &program{data: data, hash: hash, volume: "sandbox-agent-" + hash[:16]}, nil
+	return &program{data: data, hash: hash}, nil
 }
 
 // current reports whether hash is of an agent of this version of the library.

@@ -71,8 +71,8 @@ type Backend struct {
 	stop  context.CancelCauseFunc
 	done  sync.WaitGroup // goroutines, and calls that Close must outlast
 
-	installing chan struct{}   // holds one token: whoever may use installed
-	installed  map[string]bool // volumes that are known to hold their agent
+	installing chan struct{}     // holds one token: whoever may use installed
+	installed  map[string]string // an agent's hash: the volume that is known to hold it
 
 	mu              sync.Mutex // guards what follows
 	closed          bool
@@ -89,7 +89,7 @@ func New(ctx context.Context, opts *Options) (*Backend, error) {
 		opts:            opts.resolve(),
 		installing:      make(chan struct{}, 1),
 		instances:       make(map[string]*instance),
-		installed:       make(map[string]bool),
+		installed:       make(map[string]string),
 		pendingRemovals: make(map[string]*plan),
 	}
 	api, err := dial(b.opts.Host, client.WithHTTPResponseHook(b.recognize))

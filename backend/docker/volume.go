@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,9 +21,10 @@ import (
 )
 
 const (
-	staleFill = 30 * time.Second      // a fill that takes longer has been abandoned
-	fillPoll  = 50 * time.Millisecond // how often a fill by another service is looked at
-	agentMode = 0o555
+	volumeNames = 8                     // names that are tried for a volume
+	staleFill   = 30 * time.Second      // a fill that takes longer has been abandoned
+	fillPoll    = 50 * time.Millisecond // how often a fill by another service is looked at
+	agentMode   = 0o555
 )
 
 // removeLock is how a container that is a lock is removed: with the volumes that
@@ -38,7 +40,10 @@ func (p *program) mount(readOnly bool) mount.Mount {
 	}
 }
 
-// provide installs p, unless this was done before.
+// provide installs p, unless this was done before. A volume or a lock of somebody
+// else's that has the first name is left alone, and the next name is taken. So is a
+// volume of ours that has lost its labels, as those of an engine do whose own records
+// were lost.
 func (b *Backend) provide(ctx context.Context, p *program, img *image) error {
 	select {
 	case b.installing <- struct{}{}:
@@ -46,14 +51,23 @@ func (b *Backend) provide(ctx context.Context, p *program, img *image) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if b.installed[p.volume] {
+	if p.volume = b.installed[p.hash]; p.volume != "" {
 		return nil
 	}
-	if err := b.install(ctx, p, img.id); err != nil {
-		return err
+	var err error
+	for n := range volumeNames {
+		p.volume = "sandbox-agent-" + p.hash[:16]
+		if n > 0 {
+			p.volume += "-" + strconv.Itoa(n+1)
+		}
+		if err = b.install(ctx, p, img.id); !errors.Is(err, NameTaken) {
+			break
+		}
 	}
-	b.installed[p.volume] = true
-	return nil
+	if err == nil {
+		b.installed[p.hash] = p.volume
+	}
+	return err
 }
 
 // distrust has p installed again before the next use. Its volume was good, and what
@@ -62,7 +76,7 @@ func (b *Backend) provide(ctx context.Context, p *program, img *image) error {
 func (b *Backend) distrust(ctx context.Context, p *program) {
 	b.installing <- struct{}{}
 	defer func() { <-b.installing }()
-	delete(b.installed, p.volume)
+	delete(b.installed, p.hash)
 	found, err := b.api.VolumeInspect(ctx, p.volume, client.VolumeInspectOptions{})
 	if err == nil && found.Volume.Labels[labelAgent] == "" {
 		b.api.VolumeRemove(ctx, p.volume, client.VolumeRemoveOptions{})
@@ -174,8 +188,8 @@ func (b *Backend) removeStaleLock(ctx context.Context, lock string) error {
 }
 
 // makeVolume makes the volume of p, unless it is there. Podman gives a volume that it
-// makes for a container no labels. One of somebody else's that has the name is
-// refused: nothing is written into it.
+// makes for a container no labels. One without our label is refused: nothing is
+// written into it.
 func (b *Backend) makeVolume(ctx context.Context, p *program) error {
 	made, err := b.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: p.volume, Labels: map[string]string{labelAgent: p.hash}})
 	if err != nil {
