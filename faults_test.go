@@ -79,9 +79,11 @@ func (s *stuck) Kill() error {
 	return s.Process.Kill()
 }
 
-func (s *stuck) Wait() (backend.Exit, error) {
-	s.hold(s.wait)
-	return s.Process.Wait()
+func (s *stuck) Exited() <-chan struct{} {
+	if s.wait {
+		return s.until
+	}
+	return s.Process.Exited()
 }
 
 func (s *stuck) Signal(sig backend.Signal) error {
@@ -89,9 +91,9 @@ func (s *stuck) Signal(sig backend.Signal) error {
 	return s.Process.Signal(sig)
 }
 
-func (s *stuck) Discard() {
+func (s *stuck) DiscardOutput() {
 	s.hold(s.discard)
-	s.Process.Discard()
+	s.Process.DiscardOutput()
 }
 
 // slack is what a record may take beyond what is promised, for the answer to come.

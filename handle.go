@@ -299,36 +299,34 @@ func (h *handle) stdinFailed(err error) {
 
 // see sees a started command through to the end.
 func (h *handle) see(p backend.Process) {
-	w := &waiter{Process: p, exited: make(chan struct{})}
-	go w.wait()
-	cause := h.await(w)
+	cause := h.await(p)
 	var err error
 	switch {
 	case cause == ErrLost:
-		h.discard(w)
-		w.awaitReason()
-	case cause != nil || w.failed():
-		err = h.kill(w)
+		h.discard(p)
+		within(reasonTime, p.Exited())
+	case cause != nil || failed(p):
+		err = h.kill(p)
 	case h.cmd.Wait == WaitExit:
-		h.discard(w)
+		h.discard(p)
 	}
-	h.finish(w.ending(cause, err))
+	h.finish(endingOf(p, cause, err))
 }
 
 // discard has further output go nowhere. A sink that is held would hold the
 // backend's Discard too.
-func (h *handle) discard(w *waiter) {
+func (h *handle) discard(p backend.Process) {
 	h.out.drop()
-	w.discard()
+	discard(p)
 }
 
 // await waits until the execution is over by itself, and returns nil, or until
 // it is to end, and returns why.
-func (h *handle) await(w *waiter) error {
-	if err := h.until(w.exited); err != nil || w.failed() || h.cmd.Wait == WaitExit {
+func (h *handle) await(p backend.Process) error {
+	if err := h.until(p.Exited()); err != nil || failed(p) || h.cmd.Wait == WaitExit {
 		return err
 	}
-	return h.until(w.OutputOver())
+	return h.until(p.OutputOver())
 }
 
 // until waits for c. What was asked for wins over what happened at the same time.
@@ -353,27 +351,27 @@ func (h *handle) until(c <-chan struct{}) error {
 }
 
 // kill ends all of the command, gently first if that was asked for.
-func (h *handle) kill(w *waiter) error {
+func (h *handle) kill(p backend.Process) error {
 	if h.cmd.Grace > 0 {
-		h.grace(w)
+		h.grace(p)
 	}
 	h.out.release()
-	return w.kill()
+	return kill(p)
 }
 
 // grace asks the command to end by itself, and gives it time for that.
-func (h *handle) grace(w *waiter) {
+func (h *handle) grace(p backend.Process) {
 	timer := time.NewTimer(h.cmd.Grace)
 	defer timer.Stop()
 	asked := make(chan struct{})
 	go func() {
-		if w.Signal(backend.SIGTERM) == nil {
+		if p.Signal(backend.SIGTERM) == nil {
 			close(asked)
 			return
 		}
 		timer.Reset(0) // it will not end by itself
 	}()
-	for _, over := range []<-chan struct{}{asked, w.exited, w.OutputOver()} {
+	for _, over := range []<-chan struct{}{asked, p.Exited(), p.OutputOver()} {
 		select {
 		case <-over:
 		case <-timer.C:

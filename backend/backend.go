@@ -62,22 +62,25 @@ type Instance interface {
 // A Process is one started command and everything the command started. Its
 // methods may be called concurrently.
 type Process interface {
-	// Wait blocks until the command itself, not what it left running, has
+	// Exited is closed when the command itself, not what it left running, has
 	// ended, and every byte that was then in its pipes has been written to the
-	// sinks. An error means that the outcome could not be found out. Wait may be
-	// called by any number of goroutines.
-	Wait() (Exit, error)
+	// sinks; or when it is known that the outcome cannot be found out.
+	Exited() <-chan struct{}
+
+	// Exit says how the command ended. It waits for Exited. An error means that
+	// the outcome could not be found out.
+	Exit() (Exit, error)
 
 	// OutputOver is closed when both output streams have reached their end, or
 	// nothing of the command is left, whichever comes first. It is closed after
-	// the last byte has been written to a sink and never before Wait can
-	// return.
+	// the last byte has been written to a sink and never before Exited.
 	OutputOver() <-chan struct{}
 
-	// Discard makes the command's further output go nowhere, without blocking
-	// the writer and without a SIGPIPE for it. When Discard has returned no
-	// sink is called again.
-	Discard()
+	// DiscardOutput makes the command's further output go nowhere, without
+	// blocking the writer and without a SIGPIPE for it. It waits for a Write of a
+	// sink that is in progress: the caller releases one that blocks. When
+	// DiscardOutput has returned no sink is called again.
+	DiscardOutput()
 
 	// Signal sends s to the command's process group. It is an error that wraps
 	// os.ErrProcessDone when the command has ended.
@@ -87,9 +90,10 @@ type Process interface {
 	// nothing else. It returns nil when it has seen that nothing is left, and a
 	// *SurvivorsError when something is after 10 s. Bytes in the pipes at that
 	// time have been written to the sinks; neither a pipe's end nor anybody
-	// else holding one is waited for. After Kill no sink is called again, Wait
-	// returns, and OutputOver is closed. Kill of a command that left nothing
-	// behind does nothing. It may be called again.
+	// else holding one is waited for. A Write of a sink that is in progress is
+	// waited for: the caller releases one that blocks. After Kill no sink is called
+	// again, and Exited and OutputOver are closed. Kill of a command that left
+	// nothing behind does nothing. It may be called again.
 	Kill() error
 }
 

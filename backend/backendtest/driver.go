@@ -43,7 +43,7 @@ func driverCases() []Case {
 		},
 	}, {
 		Name: "a-kill-may-be-repeated",
-		Rule: "Kill may be called again, also at the same time, and after the end does nothing; after it Wait returns and OutputOver is closed.",
+		Rule: "Kill may be called again, also at the same time, and after the end does nothing; after it Exited and OutputOver are closed.",
 		run: func(s *subject) {
 			p := s.process(io.Discard, spawn(sleep(long)), sleep(long))
 			var all sync.WaitGroup
@@ -55,7 +55,7 @@ func driverCases() []Case {
 				})
 			}
 			all.Wait()
-			exit, err := p.Wait()
+			exit, err := p.Exit()
 			if err != nil || exit.Signal != backend.SIGKILL {
 				s.Errorf("wait: %+v, %v", exit, err)
 			}
@@ -66,38 +66,43 @@ func driverCases() []Case {
 		},
 	}, {
 		Name: "an-ended-command-takes-no-signal",
-		Rule: "Signal is an error that wraps os.ErrProcessDone when the command has ended; everybody who waits gets the same exit.",
+		Rule: "Signal is an error that wraps os.ErrProcessDone when the command has ended; everybody who asks gets the same Exit; Exited is closed before OutputOver.",
 		run: func(s *subject) {
 			p := s.process(io.Discard, exit(4))
 			var all sync.WaitGroup
 			for range 3 {
 				all.Go(func() {
-					if exit, err := p.Wait(); err != nil || exit.Code != 4 {
+					if exit, err := p.Exit(); err != nil || exit.Code != 4 {
 						s.Errorf("wait: %+v, %v", exit, err)
 					}
 				})
 			}
 			all.Wait()
 			<-p.OutputOver()
+			select {
+			case <-p.Exited():
+			default:
+				s.Errorf("OutputOver was closed before Exited")
+			}
 			if err := p.Signal(backend.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
 				s.Errorf("signal: %v", err)
 			}
 		},
 	}, {
 		Name: "a-discard-is-the-last-call-of-a-sink",
-		Rule: "When Discard has returned no sink is called again, and the command goes on.",
+		Rule: "When DiscardOutput has returned no sink is called again, and the command goes on.",
 		run: func(s *subject) {
 			out := &guarded{}
 			p := s.process(out, forever(print("x"), appendTo("written"), sleep(beatTime)))
 			s.beats("written")
-			p.Discard()
+			p.DiscardOutput()
 			out.forbid()
 			s.beats("written")
 			if err := p.Kill(); err != nil {
 				s.Errorf("kill: %v", err)
 			}
 			if out.calledLate() {
-				s.Errorf("a sink was called after Discard")
+				s.Errorf("a sink was called after DiscardOutput")
 			}
 		},
 	}, {
@@ -114,7 +119,7 @@ func driverCases() []Case {
 			if n := out.length(); n < 10 {
 				s.Errorf("%d bytes had arrived when the kill returned", n)
 			}
-			if _, err := p.Wait(); err != nil {
+			if _, err := p.Exit(); err != nil {
 				s.Errorf("wait: %v", err)
 			}
 			if out.calledLate() {

@@ -174,7 +174,7 @@ func endedCases() []Case {
 			if _, err := stream.Next(s.ctx); !errors.Is(err, sandbox.ErrLost) {
 				s.Errorf("the stream ends with %v", err)
 			}
-			if exit, err := p.Wait(); err == nil {
+			if exit, err := p.Exit(); err == nil {
 				s.Errorf("the driver has made up an exit: %+v", exit)
 			}
 			<-s.instance.Gone() // the driver's own, which package sandbox may not have noticed

@@ -133,7 +133,7 @@ exit 0`, Wait: sandbox.WaitExit}
 			if s.h.HostProc && len(seen()) > 0 {
 				s.Errorf("after the close there are still %q", seen())
 			}
-			if exit, err := p.Wait(); err == nil && exit.Signal == 0 {
+			if exit, err := p.Exit(); err == nil && exit.Signal == 0 {
 				s.Errorf("a command has outlived its sandbox: %+v", exit)
 			}
 			<-p.OutputOver()

@@ -35,7 +35,7 @@ func faults() []fault {
 
 func commandFaults() []fault {
 	return []fault{
-		{name: "nothing-exits-as-it-did", caughtBy: "a-command-runs", process: onWait(func(_ backend.Exit, err error) (backend.Exit, error) {
+		{name: "nothing-exits-as-it-did", caughtBy: "a-command-runs", process: onExit(func(_ backend.Exit, err error) (backend.Exit, error) {
 			return backend.Exit{}, err
 		})},
 
@@ -68,9 +68,9 @@ func commandFaults() []fault {
 		}},
 		{name: "late-output-cut-after-2s", caughtBy: "late-output-is-not-cut", process: func(p backend.Process) backend.Process {
 			go func() {
-				p.Wait()
+				p.Exit()
 				time.Sleep(2 * time.Second)
-				p.Discard()
+				p.DiscardOutput()
 			}()
 			return p
 		}},
@@ -79,24 +79,24 @@ func commandFaults() []fault {
 		{name: "exit-before-output", caughtBy: "exit-delivers-full-pipes", start: func(s *backend.Spec) {
 			s.Stdout = &queued{sink: s.Stdout, delay: time.Millisecond}
 		}},
-		{name: "signal-as-code", caughtBy: "a-signal-is-not-an-exit", process: onWait(func(e backend.Exit, err error) (backend.Exit, error) {
+		{name: "signal-as-code", caughtBy: "a-signal-is-not-an-exit", process: onExit(func(e backend.Exit, err error) (backend.Exit, error) {
 			if e.Signal != 0 {
 				return backend.Exit{Code: 128 + int(e.Signal)}, err
 			}
 			return e, err
 		})},
-		{name: "seven-bit-codes", caughtBy: "every-exit-code-is-told", process: onWait(func(e backend.Exit, err error) (backend.Exit, error) {
+		{name: "seven-bit-codes", caughtBy: "every-exit-code-is-told", process: onExit(func(e backend.Exit, err error) (backend.Exit, error) {
 			e.Code &= 127
 			return e, err
 		})},
-		{name: "every-sigkill-is-memory", caughtBy: "a-signal-is-not-an-exit", process: onWait(func(e backend.Exit, err error) (backend.Exit, error) {
+		{name: "every-sigkill-is-memory", caughtBy: "a-signal-is-not-an-exit", process: onExit(func(e backend.Exit, err error) (backend.Exit, error) {
 			e.OOMKilled = e.Signal == backend.SIGKILL
 			return e, err
 		})},
 		{name: "gone-is-unknown", caughtBy: "a-lost-sandbox-invents-nothing", refusal: func(err error) error {
 			return errors.New(err.Error())
 		}},
-		{name: "exit-invented", caughtBy: "a-lost-sandbox-invents-nothing", process: onWait(func(e backend.Exit, err error) (backend.Exit, error) {
+		{name: "exit-invented", caughtBy: "a-lost-sandbox-invents-nothing", process: onExit(func(e backend.Exit, err error) (backend.Exit, error) {
 			if err != nil {
 				return backend.Exit{Code: 255}, nil
 			}
@@ -105,7 +105,7 @@ func commandFaults() []fault {
 		{name: "over-at-exit", caughtBy: "output-is-waited-for", process: func(p backend.Process) backend.Process {
 			over := make(chan struct{})
 			go func() {
-				p.Wait()
+				p.Exit()
 				close(over)
 			}()
 			return &broken{Process: p, over: over}
@@ -117,7 +117,7 @@ func commandFaults() []fault {
 		// Kill, signal, discard
 		{name: "kill-of-the-group-only", caughtBy: "sessions-do-not-escape", process: onKill(func(p backend.Process) error {
 			p.Signal(backend.SIGKILL)
-			p.Wait()
+			p.Exit()
 			return nil
 		})},
 		{name: "kill-does-nothing", caughtBy: "an-ended-context-kills", process: onKill(func(backend.Process) error { return nil })},
@@ -296,8 +296,8 @@ type broken struct {
 	resize  func() error
 }
 
-func (b *broken) Wait() (backend.Exit, error) {
-	exit, err := b.Process.Wait()
+func (b *broken) Exit() (backend.Exit, error) {
+	exit, err := b.Process.Exit()
 	if b.wait != nil {
 		return b.wait(exit, err)
 	}
@@ -311,12 +311,12 @@ func (b *broken) OutputOver() <-chan struct{} {
 	return b.Process.OutputOver()
 }
 
-func (b *broken) Discard() {
+func (b *broken) DiscardOutput() {
 	if b.discard != nil {
 		b.discard()
 		return
 	}
-	b.Process.Discard()
+	b.Process.DiscardOutput()
 }
 
 func (b *broken) Signal(s backend.Signal) error {
@@ -340,7 +340,7 @@ func (b *broken) Resize(size backend.TerminalSize) error {
 	return b.Process.(backend.Resizer).Resize(size)
 }
 
-func onWait(f func(backend.Exit, error) (backend.Exit, error)) func(backend.Process) backend.Process {
+func onExit(f func(backend.Exit, error) (backend.Exit, error)) func(backend.Process) backend.Process {
 	return func(p backend.Process) backend.Process { return &broken{Process: p, wait: f} }
 }
 

@@ -56,7 +56,7 @@ func terminalCases() []Case {
 			if err != nil {
 				s.Fatalf("start: %v", err)
 			}
-			if exit, err := p.Wait(); err != nil || exit.Code != 3 {
+			if exit, err := p.Exit(); err != nil || exit.Code != 3 {
 				s.Errorf("wait: %+v, %v", exit, err)
 			}
 			<-p.OutputOver()

@@ -13,9 +13,8 @@ import (
 )
 
 var (
-	_ backend.Filer   = (*instance)(nil)
-	_ backend.Dialer  = (*instance)(nil)
-	_ backend.Resizer = (*process)(nil)
+	_ backend.Filer  = (*instance)(nil)
+	_ backend.Dialer = (*instance)(nil)
 )
 
 // Files reaches the container's files, each by a process of its user.
@@ -32,23 +31,10 @@ func (i *instance) Dial(ctx context.Context, port int) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := l.Conn.Dial(ctx, port)
-	if err != nil {
-		return nil, l.explain(err)
-	}
-	return conn, nil
+	return l.Conn.Dial(ctx, port)
 }
 
 // ownNetwork reports whether nobody else listens on a network's loopback address.
 func ownNetwork(mode string) bool {
 	return mode != "host" && !strings.HasPrefix(mode, "container:")
-}
-
-// Resize changes the size of the process's terminal.
-func (p *process) Resize(size backend.TerminalSize) error {
-	r, ok := p.Process.(backend.Resizer)
-	if !ok {
-		return errors.ErrUnsupported
-	}
-	return r.Resize(size)
 }

@@ -20,12 +20,12 @@ const pausePoll = 100 * time.Millisecond
 
 // dialAgent starts an agent in the container and connects to it: the streams of
 // one exec are the connection. A container that is paused is waited for.
-func (i *instance) dialAgent(ctx context.Context) (*agent.Conn, error) {
+func (i *instance) dialAgent(ctx context.Context, opts agent.Options) (*agent.Conn, error) {
 	i.mu.Lock()
 	fresh := i.fresh
 	i.mu.Unlock()
 	for {
-		conn, err := i.b.dialAgent(ctx, i.container, i.user, fresh)
+		conn, err := i.b.dialAgent(ctx, i.container, i.user, fresh, opts)
 		if err == nil || ctx.Err() != nil || !i.check(ctx) || !i.isPaused() {
 			return conn, err
 		}
@@ -37,7 +37,7 @@ func (i *instance) dialAgent(ctx context.Context) (*agent.Conn, error) {
 	}
 }
 
-func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh bool) (*agent.Conn, error) {
+func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh bool, opts agent.Options) (*agent.Conn, error) {
 	exec, err := b.api.ExecCreate(ctx, container, client.ExecCreateOptions{
 		User: "0:0", WorkingDir: "/", Cmd: agent.ServeCommand(agentPath, workspace, user, fresh),
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
@@ -50,7 +50,7 @@ func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh b
 		return nil, engineError(b.host, err)
 	}
 	stream := newExecStream(attached)
-	conn, err := agent.Dial(ctx, stream)
+	conn, err := agent.Dial(ctx, stream, opts)
 	if err != nil {
 		said := stream.complaint()
 		if strings.Contains(said, agent.Unusable) {

@@ -60,7 +60,7 @@ func TestDeath(t *testing.T) {
 			if rec.Status != sandbox.Failed || rec.ExitCode != nil || rec.Signal != 0 || !errors.Is(rec.Err, sandbox.ErrLost) || rec.Stdout.String() != "begun\n" {
 				t.Errorf("the record: %s", describe(rec))
 			}
-			if _, err := p.Wait(); err == nil || !strings.Contains(err.Error(), test.why) {
+			if _, err := p.Exit(); err == nil || !strings.Contains(err.Error(), test.why) {
 				t.Errorf("the driver does not say why: %v", err)
 			}
 			if took := time.Since(begin); took > 10*time.Second {

@@ -61,9 +61,9 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 		}
 		switch {
 		case err == nil:
-			return &process{Process: p, link: l}, nil
+			return p, nil
 		case !errors.Is(err, agent.ErrEnded):
-			return nil, l.explain(err)
+			return nil, err
 		}
 		// The connection ended before the agent was asked: what there is then is
 		// another one, or a reason why there is none.
@@ -193,17 +193,17 @@ func (i *instance) connect(ctx context.Context) (*link, error) {
 	if l, err := i.present(); l != nil || err != nil {
 		return l, err
 	}
-	conn, err := i.dialAgent(ctx)
-	if err != nil {
+	l := &link{instance: i, settled: make(chan struct{})}
+	var err error
+	if l.Conn, err = i.dialAgent(ctx, agent.Options{Explain: l.explain, HideOOM: !i.b.engine.tellsOOM()}); err != nil {
 		i.check(ctx)
 		_, gone := i.present()
 		return nil, cmp.Or(gone, err)
 	}
-	l := &link{Conn: conn, instance: i, settled: make(chan struct{})}
 	i.mu.Lock()
 	if i.ended {
 		i.mu.Unlock()
-		conn.Close()
+		l.Close()
 		return i.present()
 	}
 	i.link, i.fresh = l, false

@@ -49,34 +49,3 @@ func (l *link) explain(err error) error {
 	}
 	return err
 }
-
-// A process is a command started over a link.
-type process struct {
-	backend.Process
-	link *link
-}
-
-// Wait adds to an error why the connection ended.
-func (p *process) Wait() (backend.Exit, error) {
-	exit, err := p.Process.Wait()
-	if !p.link.instance.b.engine.tellsOOM() {
-		exit.OOMKilled = false
-		if exit.Usage != nil {
-			exit.Usage.OOMKills = 0
-		}
-	}
-	if err != nil {
-		err = p.link.explain(err)
-	}
-	return exit, err
-}
-
-// Kill adds to an error why the connection ended. Then everything in the
-// container is dead, or dies by itself.
-func (p *process) Kill() error {
-	err := p.Process.Kill()
-	if err != nil {
-		err = p.link.explain(err)
-	}
-	return err
-}

@@ -118,7 +118,7 @@ func TestRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if exit, err := p.Wait(); err != nil || exit.Code != 0 {
+	if exit, err := p.Exit(); err != nil || exit.Code != 0 {
 		t.Errorf("exit %+v, %v", exit, err)
 	}
 	if want := "kept\n/workspace\n1000\n/workspace"; !strings.HasPrefix(out.String(), want) {

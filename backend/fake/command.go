@@ -32,9 +32,11 @@ type command struct {
 
 	onTerminal bool
 
-	run    Handler       // of main
-	exited chan struct{} // closed when exit, err and mark are set
-	empty  chan struct{} // closed when no process is left, for good
+	run     Handler       // of main
+	settled chan struct{} // closed when exit, err and mark are set
+	exited  chan struct{} // closed when the output up to mark is with the sinks, too
+	empty   chan struct{} // closed when no process is left, for good
+	over    chan struct{} // closed when no sink is called any more
 
 	mu   sync.Mutex // guards what follows
 	live []*Process
@@ -48,13 +50,15 @@ type command struct {
 
 func newCommand(i *instance, cmd *Command, spec *backend.Spec, h Handler) *command {
 	c := &command{
-		inst:   i,
-		cmd:    cmd,
-		in:     newInput(),
-		out:    newOutput(spec.Stdout, spec.Stderr),
-		run:    h,
-		exited: make(chan struct{}),
-		empty:  make(chan struct{}),
+		inst:    i,
+		cmd:     cmd,
+		in:      newInput(),
+		out:     newOutput(spec.Stdout, spec.Stderr),
+		run:     h,
+		settled: make(chan struct{}),
+		exited:  make(chan struct{}),
+		empty:   make(chan struct{}),
+		over:    make(chan struct{}),
 
 		onTerminal: spec.Terminal != nil,
 		terminal:   spec.Terminal,
@@ -77,20 +81,28 @@ func newCommand(i *instance, cmd *Command, spec *backend.Spec, h Handler) *comma
 func (c *command) begin() {
 	go func() {
 		c.out.pump()
+		<-c.exited
+		close(c.over)
 		c.forget()
+	}()
+	go func() {
+		<-c.settled
+		c.out.flush(c.mark)
+		close(c.exited)
 	}()
 	go c.main.run(c.run)
 }
 
-func (c *command) Wait() (backend.Exit, error) {
+func (c *command) Exited() <-chan struct{} { return c.exited }
+
+func (c *command) Exit() (backend.Exit, error) {
 	<-c.exited
-	c.out.flush(c.mark)
 	return c.exit, c.err
 }
 
-func (c *command) OutputOver() <-chan struct{} { return c.out.over }
+func (c *command) OutputOver() <-chan struct{} { return c.over }
 
-func (c *command) Discard() {
+func (c *command) DiscardOutput() {
 	c.record(Call{Op: OpDiscard})
 	c.out.discard()
 }
@@ -102,7 +114,7 @@ func (c *command) Signal(s backend.Signal) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if isClosed(c.exited) {
+	if isClosed(c.settled) {
 		return fmt.Errorf("fake: %w", os.ErrProcessDone)
 	}
 	c.deliverLocked(s)
@@ -131,7 +143,7 @@ func (c *command) Kill() error {
 		c.settle(backend.Exit{}, err)
 	}
 	c.out.end()
-	<-c.out.over
+	<-c.over
 	return err
 }
 
@@ -145,7 +157,7 @@ func (c *command) end(ctx context.Context) error {
 	}
 	c.out.end()
 	select {
-	case <-c.out.over:
+	case <-c.over:
 	case <-ctx.Done():
 		return fmt.Errorf("fake: a sink holds the output: %w", ctx.Err())
 	}
@@ -171,12 +183,12 @@ func (c *command) killAll() {
 func (c *command) settle(exit backend.Exit, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if isClosed(c.exited) {
+	if isClosed(c.settled) {
 		return
 	}
 	c.exit, c.err, c.mark = exit, err, c.out.written()
 	c.in.close()
-	close(c.exited)
+	close(c.settled)
 }
 
 // add makes p a process of the command; it reports false when the parent is
@@ -219,7 +231,7 @@ func (c *command) remove(p *Process) {
 
 // forget takes the command from its sandbox once nothing of it is left.
 func (c *command) forget() {
-	if isClosed(c.empty) && isClosed(c.out.over) {
+	if isClosed(c.empty) && isClosed(c.over) {
 		c.inst.forget(c)
 	}
 }

@@ -129,7 +129,7 @@ func TestExit(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			script(t, tt.handler, func(t *testing.T, _ *fake.Backend, s *started) {
-				got, err := s.Wait()
+				got, err := s.Exit()
 				if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
 					t.Errorf("Wait: error %v, (-want +got)\n%s", err, diff)
 				}
@@ -143,7 +143,7 @@ func TestUnscripted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := create(t, fake.New(nil))
 		s := start(t, i, backend.Spec{Shell: "ls -l"})
-		exit, err := s.Wait()
+		exit, err := s.Exit()
 		if exit.Code != 127 || err != nil || s.stderr.String() != "fake: no handler for command: ls -l\n" {
 			t.Errorf("shell text: %+v, %v, stderr %q", exit, err, s.stderr.String())
 		}
@@ -156,7 +156,7 @@ func TestUnscripted(t *testing.T) {
 
 func TestLatestRuleHolds(t *testing.T) {
 	script(t, fake.Result(1, "", ""), func(t *testing.T, b *fake.Backend, s *started) {
-		s.Wait()
+		s.Exit()
 		b.HandleFunc(func(c *fake.Command) bool { return c.Getenv("A") == "b" }, func(p *fake.Process) int {
 			io.WriteString(p.Stdout, p.Getenv("HOME"))
 			return 2
@@ -166,7 +166,7 @@ func TestLatestRuleHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		s = start(t, i, backend.Spec{Argv: []string{"x"}, Env: []string{"A=b"}})
-		if exit, _ := s.Wait(); exit.Code != 2 || s.stdout.String() != "/workspace" {
+		if exit, _ := s.Exit(); exit.Code != 2 || s.stdout.String() != "/workspace" {
 			t.Errorf("exit %+v, stdout %q", exit, s.stdout.String())
 		}
 	})
@@ -193,7 +193,7 @@ func TestFullPipeHoldsTheWriter(t *testing.T) {
 			t.Errorf("%d bytes were written that nobody read", wrote)
 		}
 		close(held.gate)
-		if _, err := p.Wait(); err != nil || len(held.String()) != 1_000_000 {
+		if _, err := p.Exit(); err != nil || len(held.String()) != 1_000_000 {
 			t.Errorf("%d bytes arrived, error %v", len(held.String()), err)
 		}
 	})
@@ -214,7 +214,7 @@ func TestOrderOverBothStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Wait()
+		p.Exit()
 		if both.String() != "oeoeoe" {
 			t.Errorf("got %q", both.String())
 		}
@@ -232,18 +232,18 @@ func TestInput(t *testing.T) {
 		i := create(t, b)
 		big := strings.Repeat("0123456789", 100_000)
 		s := start(t, i, backend.Spec{Shell: "cat", Stdin: strings.NewReader(big)})
-		if s.Wait(); s.stdout.String() != big {
+		if s.Exit(); s.stdout.String() != big {
 			t.Errorf("%d bytes of %d arrived", len(s.stdout.String()), len(big))
 		}
 		if s := start(t, i, backend.Spec{Shell: "cat"}); true {
-			s.Wait()
+			s.Exit()
 		}
 		r, w := io.Pipe() // an input that never ends and is not waited for
 		s = start(t, i, backend.Spec{Shell: "true", Stdin: r})
-		s.Wait()
+		s.Exit()
 		w.Close()
 		s = start(t, i, backend.Spec{Shell: "true", Stdin: strings.NewReader(big)})
-		s.Wait()
+		s.Exit()
 	})
 }
 
@@ -263,7 +263,7 @@ func TestBackground(t *testing.T) {
 	t.Run("kept-output-is-held", func(t *testing.T) {
 		script(t, spawn(fake.How{}), func(t *testing.T, _ *fake.Backend, s *started) {
 			began := time.Now()
-			s.Wait()
+			s.Exit()
 			if time.Since(began) != 0 || isOver(s) || s.stdout.String() != "now " {
 				t.Errorf("after %v: over %v, %q", time.Since(began), isOver(s), s.stdout.String())
 			}
@@ -284,8 +284,8 @@ func TestBackground(t *testing.T) {
 	})
 	t.Run("discarded-output-is-dropped", func(t *testing.T) {
 		script(t, spawn(fake.How{}), func(t *testing.T, _ *fake.Backend, s *started) {
-			s.Wait()
-			s.Discard()
+			s.Exit()
+			s.DiscardOutput()
 			<-s.OutputOver()
 			if s.stdout.String() != "now " {
 				t.Errorf("got %q", s.stdout.String())
@@ -294,7 +294,7 @@ func TestBackground(t *testing.T) {
 	})
 	t.Run("kill-reaches-it", func(t *testing.T) {
 		script(t, spawn(fake.How{Session: true}), func(t *testing.T, _ *fake.Backend, s *started) {
-			s.Wait()
+			s.Exit()
 			if err := s.Kill(); err != nil || !isOver(s) {
 				t.Errorf("kill: %v, over %v", err, isOver(s))
 			}
@@ -311,7 +311,7 @@ func TestBackground(t *testing.T) {
 			io.WriteString(p.Stdout, " end")
 			return 0
 		}, func(t *testing.T, _ *fake.Backend, s *started) {
-			s.Wait()
+			s.Exit()
 			if s.stdout.String() != "late end" {
 				t.Errorf("got %q", s.stdout.String())
 			}
@@ -336,7 +336,7 @@ func TestSignal(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		exit, _ := s.Wait()
+		exit, _ := s.Exit()
 		if exit.Signal != backend.SIGINT || s.stdout.String() != "bye" {
 			t.Errorf("%+v, %q", exit, s.stdout.String())
 		}
@@ -364,7 +364,7 @@ func TestKill(t *testing.T) {
 			if err := s.Kill(); err != nil || time.Since(began) != 3*time.Second {
 				t.Errorf("after %v: %v", time.Since(began), err)
 			}
-			if exit, err := s.Wait(); err != nil || exit.Signal != backend.SIGKILL {
+			if exit, err := s.Exit(); err != nil || exit.Signal != backend.SIGKILL {
 				t.Errorf("%+v, %v", exit, err)
 			}
 			if err := s.Kill(); err != nil {
@@ -385,7 +385,7 @@ func TestKill(t *testing.T) {
 			if diff := cmp.Diff(error(want), err); diff != "" || time.Since(began) != 10*time.Second {
 				t.Errorf("after %v: (-want +got)\n%s", time.Since(began), diff)
 			}
-			if _, err := s.Wait(); err == nil || !isOver(s) {
+			if _, err := s.Exit(); err == nil || !isOver(s) {
 				t.Errorf("wait: %v, over %v", err, isOver(s))
 			}
 		})
@@ -413,7 +413,7 @@ func TestFaults(t *testing.T) {
 			io.WriteString(p.Stderr, "456")
 			return 0
 		}, func(t *testing.T, _ *fake.Backend, s *started) {
-			_, err := s.Wait()
+			_, err := s.Exit()
 			<-s.OutputOver()
 			if err == nil || s.stdout.String() != "123" || s.stderr.String() != "45" {
 				t.Errorf("%v, %q, %q", err, s.stdout.String(), s.stderr.String())
@@ -430,7 +430,7 @@ func TestFaults(t *testing.T) {
 			die := start(t, i, backend.Spec{Shell: "die"})
 			<-i.Gone()
 			for _, s := range []*started{x, die} {
-				if _, err := s.Wait(); err == nil {
+				if _, err := s.Exit(); err == nil {
 					t.Error("an exit was made up")
 				}
 			}
@@ -497,8 +497,8 @@ func TestCalls(t *testing.T) {
 		i := create(t, b)
 		s := start(t, i, backend.Spec{Argv: []string{"x"}, Dir: "sub"})
 		s.Signal(backend.SIGTERM)
-		s.Wait()
-		s.Discard()
+		s.Exit()
+		s.DiscardOutput()
 		s.Kill()
 		i.Destroy(t.Context())
 		cmd := &fake.Command{Sandbox: "sbx_1", Argv: []string{"x"}, Dir: "sub"}

@@ -30,7 +30,7 @@ func (p *Process) Terminal() *backend.TerminalSize {
 func (c *command) Resize(size backend.TerminalSize) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if isClosed(c.exited) {
+	if isClosed(c.settled) {
 		return fmt.Errorf("fake: %w", os.ErrProcessDone)
 	}
 	c.terminal = new(size)

@@ -99,7 +99,7 @@ func TestAgentKilled(t *testing.T) {
 	for _, pid := range pids("sandbox-agent local", os.Getpid()) {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
-	if exit, err := p.Wait(); err == nil {
+	if exit, err := p.Exit(); err == nil {
 		t.Errorf("an outcome was made up: %+v", exit)
 	}
 	<-p.OutputOver()
@@ -110,7 +110,7 @@ func TestAgentKilled(t *testing.T) {
 		if err != nil {
 			return false
 		}
-		exit, err := q.Wait()
+		exit, err := q.Exit()
 		return err == nil && exit.Code == 3
 	})
 	if after := output(t, i, backend.Spec{Shell: "cat file; id -u"}); after != "kept\n"+before {
@@ -138,7 +138,7 @@ func TestSupervisorKilled(t *testing.T) {
 	for pid := range supervisors {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
-	if exit, err := p.Wait(); err == nil {
+	if exit, err := p.Exit(); err == nil {
 		t.Errorf("an outcome was made up: %+v", exit)
 	}
 	if err := p.Kill(); err != nil {
@@ -190,7 +190,7 @@ func TestDestroyFindsWhatIsNobodys(t *testing.T) {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
-	if exit, err := p.Wait(); err == nil {
+	if exit, err := p.Exit(); err == nil {
 		t.Errorf("an outcome was made up: %+v", exit)
 	}
 	if !alive(nap(6)) {
@@ -283,10 +283,10 @@ func TestClosedBase(t *testing.T) {
 func TestDestroyKillsWhatIsLeft(t *testing.T) {
 	i := newInstance(t, newBackend(t, nil), "sbx_1")
 	p := start(t, i, backend.Spec{Shell: "setsid " + nap(5) + " </dev/null >/dev/null 2>&1 & exit 0"})
-	if _, err := p.Wait(); err != nil {
+	if _, err := p.Exit(); err != nil {
 		t.Fatal(err)
 	}
-	p.Discard()
+	p.DiscardOutput()
 	eventually(t, "the command", func() bool { return alive(nap(5)) })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -124,7 +124,7 @@ func TestSupervisorStopped(t *testing.T) {
 	signalAll(t, parents(nap(23)), syscall.SIGSTOP)
 	within(t, "what asks nobody", time.Second, func() {
 		p.Signal(backend.SIGUSR1)
-		p.Discard()
+		p.DiscardOutput()
 	})
 	within(t, "the kill", killTime, func() {
 		if err := p.Kill(); err != nil {
@@ -134,7 +134,7 @@ func TestSupervisorStopped(t *testing.T) {
 	if alive(nap(23)) {
 		t.Error("it is alive after the kill")
 	}
-	if exit, err := p.Wait(); err == nil {
+	if exit, err := p.Exit(); err == nil {
 		t.Errorf("an outcome was made up: %+v", exit)
 	}
 	<-p.OutputOver()

@@ -88,7 +88,7 @@ func inherited(groups bool) error {
 		if err != nil {
 			return err
 		}
-		if _, err := p.Wait(); err != nil {
+		if _, err := p.Exit(); err != nil {
 			return err
 		}
 		<-p.OutputOver()

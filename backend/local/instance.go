@@ -214,7 +214,7 @@ func (i *instance) kill() error {
 	var all errgroup.Group
 	for _, p := range live {
 		all.Go(func() error {
-			p.Discard()
+			p.DiscardOutput()
 			err := p.Kill()
 			var survivors *backend.SurvivorsError
 			if errors.As(err, &survivors) {

@@ -133,7 +133,7 @@ func output(t *testing.T, i backend.Instance, s backend.Spec) string {
 	var out, errs bytes.Buffer
 	s.Stdout, s.Stderr = &out, &errs
 	p := start(t, i, s)
-	if _, err := p.Wait(); err != nil {
+	if _, err := p.Exit(); err != nil {
 		t.Fatal(err)
 	}
 	<-p.OutputOver()

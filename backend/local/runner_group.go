@@ -28,7 +28,7 @@ func (groupRunner) start(ctx context.Context, o *order, spec *backend.Spec) (pro
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		g.Discard()
+		g.DiscardOutput()
 		if err := g.Kill(); err != nil {
 			return nil, err
 		}

@@ -74,7 +74,7 @@ func startAgent(t *testing.T) *agentProcess {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := agent.Dial(t.Context(), stdio{out, in})
+	conn, err := agent.Dial(t.Context(), stdio{out, in}, agent.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestExecution(t *testing.T) {
 		p := a.start(t, backend.Spec{
 			Shell: "cat; echo err >/dev/stderr; id -u; exit 7", Stdin: strings.NewReader("in\n"), Stdout: &out, Stderr: &errs,
 		})
-		exit, err := p.Wait()
+		exit, err := p.Exit()
 		if err != nil || exit.Code != 7 || exit.Usage == nil {
 			t.Fatalf("exit %+v, error %v", exit, err)
 		}
@@ -207,15 +207,15 @@ func TestLateRequestsMissTheNextCommand(t *testing.T) {
 					return
 				default:
 					p.Signal(backend.SIGKILL)
-					p.Discard()
+					p.DiscardOutput()
 				}
 			}
 		}()
-		p.Wait()
+		p.Exit()
 		within(t, "output", p.OutputOver())
 		var out buffer
 		q := a.start(t, backend.Spec{Shell: "sleep 0.005; echo hi; exit 7", Stdout: &out})
-		exit, err := q.Wait()
+		exit, err := q.Exit()
 		close(stop)
 		<-stopped
 		if err != nil || exit.Code != 7 || out.String() != "hi\n" {
@@ -264,7 +264,7 @@ func TestKillReachesAll(t *testing.T) {
 			t.Errorf("%q is alive after the kill", nap(n))
 		}
 	}
-	if exit, err := p.Wait(); err != nil || exit.Signal != backend.SIGKILL {
+	if exit, err := p.Exit(); err != nil || exit.Signal != backend.SIGKILL {
 		t.Errorf("exit %+v, error %v", exit, err)
 	}
 	within(t, "output", p.OutputOver())
@@ -284,7 +284,7 @@ func TestKillTellsTheEnd(t *testing.T) {
 		if err := p.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		if exit, err := p.Wait(); err != nil || exit.Signal != backend.SIGKILL || exit.Usage == nil {
+		if exit, err := p.Exit(); err != nil || exit.Signal != backend.SIGKILL || exit.Usage == nil {
 			t.Fatalf("exit %+v, error %v", exit, err)
 		}
 	}
@@ -315,12 +315,12 @@ func TestHeldOutputHoldsTheCommand(t *testing.T) {
 	release := make(chan struct{})
 	p := a.start(t, backend.Spec{Shell: "head -c 50000000 /dev/zero", Stdout: held(release)})
 	q := a.start(t, backend.Spec{Shell: "echo hi"})
-	if _, err := q.Wait(); err != nil { // the connection is not held
+	if _, err := q.Exit(); err != nil { // the connection is not held
 		t.Error(err)
 	}
 	exited := make(chan struct{})
 	go func() {
-		p.Wait()
+		p.Exit()
 		close(exited)
 	}()
 	select {
@@ -343,10 +343,10 @@ func (h held) Write(p []byte) (int, error) {
 func TestDiscardedOutputDoesNotBlock(t *testing.T) {
 	a := startAgent(t)
 	p := a.start(t, backend.Spec{Shell: "(sleep 0.1; head -c 5000000 /dev/zero; exec 2>&-; exec " + nap(7) + ") & exit 0"})
-	if exit, err := p.Wait(); err != nil || exit.Code != 0 {
+	if exit, err := p.Exit(); err != nil || exit.Code != 0 {
 		t.Fatalf("exit %+v, error %v", exit, err)
 	}
-	p.Discard()
+	p.DiscardOutput()
 	appears(t, nap(7)) // it has come past its output
 	if err := p.Kill(); err != nil {
 		t.Error(err)
@@ -360,7 +360,7 @@ func TestConnectionLossKillsAll(t *testing.T) {
 	appears(t, nap(8))
 	a.Close()
 	dies(t, nap(8))
-	if _, err := p.Wait(); err == nil {
+	if _, err := p.Exit(); err == nil {
 		t.Error("an outcome was made up")
 	}
 	within(t, "output", p.OutputOver())
@@ -376,7 +376,7 @@ func TestDeadAgentKillsAll(t *testing.T) {
 	appears(t, nap(9))
 	a.cmd.Process.Kill()
 	dies(t, nap(9))
-	if _, err := p.Wait(); err == nil {
+	if _, err := p.Exit(); err == nil {
 		t.Error("an outcome was made up")
 	}
 }
@@ -395,7 +395,7 @@ func TestDeadSupervisorsOrphansAreKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	syscall.Kill(supervisor, syscall.SIGKILL)
-	if _, err := q.Wait(); err == nil {
+	if _, err := q.Exit(); err == nil {
 		t.Error("an outcome was made up")
 	}
 	q.Kill()
@@ -407,7 +407,7 @@ func TestDeadSupervisorsOrphansAreKilled(t *testing.T) {
 		t.Error(err)
 	}
 	if r := a.start(t, backend.Spec{Shell: "exit 3"}); true {
-		if exit, err := r.Wait(); err != nil || exit.Code != 3 {
+		if exit, err := r.Exit(); err != nil || exit.Code != 3 {
 			t.Errorf("the next execution: exit %+v, error %v", exit, err)
 		}
 	}
@@ -425,7 +425,7 @@ func TestThreads(t *testing.T) {
 		}
 	}
 	p := a.start(t, backend.Spec{Shell: "echo $PPID; ls /proc/$PPID/task | wc -l", Stdout: &out})
-	if _, err := p.Wait(); err != nil {
+	if _, err := p.Exit(); err != nil {
 		t.Fatal(err)
 	}
 	fields := strings.Fields(out.String())

@@ -20,6 +20,7 @@ import (
 // container. Its methods may be called concurrently.
 type Conn struct {
 	session *yamux.Session
+	options Options
 	limits  wire.Limits
 	inputs  atomic.Int64 // numbers of inputs
 	tasks   sync.WaitGroup
@@ -28,10 +29,21 @@ type Conn struct {
 	idle []*stream  // the last is used first: its memory is warm
 }
 
+// Options are what the caller of [Dial] knows of the container. The zero value
+// knows nothing.
+type Options struct {
+	// Explain adds to an error of the connection why it ended. It is called before
+	// the error is told, without a lock; nil adds nothing.
+	Explain func(error) error
+
+	// HideOOM drops what the agent says of kills for memory.
+	HideOOM bool
+}
+
 // Dial greets the agent at the other end of rwc, which is its stdin and stdout,
 // and which the Conn owns from then on, also after an error. The context covers
 // the greeting only.
-func Dial(ctx context.Context, rwc io.ReadWriteCloser) (*Conn, error) {
+func Dial(ctx context.Context, rwc io.ReadWriteCloser, opts Options) (*Conn, error) {
 	stop := context.AfterFunc(ctx, func() { rwc.Close() })
 	limits, err := greet(rwc)
 	if !stop() {
@@ -45,7 +57,7 @@ func Dial(ctx context.Context, rwc io.ReadWriteCloser) (*Conn, error) {
 		rwc.Close()
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	return &Conn{session: session, limits: *limits}, nil
+	return &Conn{session: session, options: opts, limits: *limits}, nil
 }
 
 // greet reads what an agent in a container says first.
@@ -62,6 +74,25 @@ func greet(rw io.ReadWriter) (*wire.Limits, error) {
 		return nil, errors.New("unexpected message")
 	}
 	return limits, nil
+}
+
+// explain adds to an error why the connection ended, where that is known.
+func (c *Conn) explain(err error) error {
+	if err == nil || c.options.Explain == nil {
+		return err
+	}
+	return c.options.Explain(err)
+}
+
+// shown returns what is to be told of an exit.
+func (c *Conn) shown(exit backend.Exit) backend.Exit {
+	if c.options.HideOOM {
+		exit.OOMKilled = false
+		if exit.Usage != nil {
+			exit.Usage.OOMKills = 0
+		}
+	}
+	return exit
 }
 
 // Limits returns what the agent saw, when it began, of the limits that the kernel
@@ -105,12 +136,12 @@ func (c *Conn) Start(ctx context.Context, spec *backend.Spec) (backend.Process, 
 	if err != nil {
 		return nil, err
 	}
-	p := newProcess(lease, spec)
+	p := newProcess(c, lease, spec)
 	if m.HasInput {
 		go c.feed(p, spec.Stdin, m.Input)
 	}
 	if err := p.start(ctx, frame); err != nil {
-		return nil, err
+		return nil, c.explain(err)
 	}
 	c.tasks.Go(p.listen)
 	return p, nil

@@ -40,7 +40,7 @@ func (c *Conn) Dial(ctx context.Context, port int) (net.Conn, error) {
 	}
 	if err != nil {
 		go stream.Close()
-		return nil, fmt.Errorf("agent: %w", err)
+		return nil, c.explain(fmt.Errorf("agent: %w", err))
 	}
 	return &connection{Stream: stream, in: framing.NewReader(stream), out: framing.NewWriter(stream)}, nil
 }

@@ -16,6 +16,7 @@ import (
 
 // A process is a command in a container.
 type process struct {
+	conn  *Conn
 	lease *lease
 	peer  *peer.Peer
 	sinks [2]io.Writer
@@ -35,8 +36,9 @@ type process struct {
 	isOver  bool // over is closed
 }
 
-func newProcess(l *lease, spec *backend.Spec) *process {
+func newProcess(c *Conn, l *lease, spec *backend.Spec) *process {
 	p := &process{
+		conn:    c,
 		lease:   l,
 		peer:    peer.New(l, silence, true),
 		sinks:   [2]io.Writer{spec.Stdout, spec.Stderr},
@@ -86,7 +88,7 @@ func (p *process) listen() {
 	if err != nil {
 		p.peer.Lose()
 	}
-	p.end(backend.Exit{}, cmp.Or(err, errUntold))
+	p.end(backend.Exit{}, p.conn.explain(cmp.Or(err, errUntold)))
 	p.endInput()
 	p.endOutput()
 	p.lease.release(p.peer.Release())
@@ -99,7 +101,7 @@ func (p *process) hear() error {
 		case *wire.Output:
 			p.deliver(m)
 		case *wire.Exit:
-			p.end(m.Exit, nil)
+			p.end(p.conn.shown(m.Exit), nil)
 		case *wire.Over:
 			p.endOutput()
 		case *wire.Empty:
@@ -157,8 +159,11 @@ func (p *process) endOutputLocked() {
 	}
 }
 
-// Wait implements [backend.Process].
-func (p *process) Wait() (backend.Exit, error) {
+// Exited implements [backend.Process].
+func (p *process) Exited() <-chan struct{} { return p.exited }
+
+// Exit implements [backend.Process].
+func (p *process) Exit() (backend.Exit, error) {
 	<-p.exited
 	return p.exit, p.err
 }
@@ -166,8 +171,8 @@ func (p *process) Wait() (backend.Exit, error) {
 // OutputOver implements [backend.Process].
 func (p *process) OutputOver() <-chan struct{} { return p.over }
 
-// Discard implements [backend.Process].
-func (p *process) Discard() {
+// DiscardOutput implements [backend.Process].
+func (p *process) DiscardOutput() {
 	p.endInput()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,14 +214,14 @@ func (p *process) Kill() error {
 	left, err := p.peer.Kill()
 	switch {
 	case err != nil:
-		err = fmt.Errorf("agent: the kill was not answered: %w", err)
+		err = p.conn.explain(fmt.Errorf("agent: the kill was not answered: %w", err))
 	case len(left) > 0:
 		err = &backend.SurvivorsError{Survivors: left}
 	default:
 		return nil
 	}
 	p.end(backend.Exit{}, err)
-	p.Discard()
+	p.DiscardOutput()
 	p.endOutput()
 	return err
 }

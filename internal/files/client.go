@@ -77,7 +77,7 @@ func (c *Client) do(ctx context.Context, r request) error {
 		}
 		p.Kill()
 	})
-	exit, err := p.Wait()
+	exit, err := p.Exit()
 	<-p.OutputOver()
 	close(over)
 	switch {

@@ -38,9 +38,10 @@ type process struct {
 	exit backend.Exit
 }
 
-func (p *process) Wait() (backend.Exit, error) { <-p.over; return p.exit, nil }
+func (p *process) Exited() <-chan struct{}     { return p.over }
+func (p *process) Exit() (backend.Exit, error) { <-p.over; return p.exit, nil }
 func (p *process) OutputOver() <-chan struct{} { return p.over }
-func (p *process) Discard()                    {}
+func (p *process) DiscardOutput()              {}
 func (p *process) Signal(backend.Signal) error { return nil }
 func (p *process) Kill() error                 { p.cmd.Process.Kill(); <-p.over; return nil }
 

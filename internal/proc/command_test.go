@@ -29,7 +29,7 @@ func run(t *testing.T, c proc.Command, stdin io.Reader) (stdout string, exit bac
 	if err != nil {
 		t.Fatal(err)
 	}
-	if exit, err = g.Wait(); err != nil {
+	if exit, err = g.Exit(); err != nil {
 		t.Fatal(err)
 	}
 	<-g.OutputOver()
@@ -143,7 +143,7 @@ func TestGroupKill(t *testing.T) {
 	if err := g.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	exit, err := g.Wait()
+	exit, err := g.Exit()
 	if err != nil || exit.Signal != backend.SIGKILL {
 		t.Errorf("exit %+v, error %v", exit, err)
 	}

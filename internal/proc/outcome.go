@@ -71,8 +71,11 @@ func (o *Outcome) SetEmpty() { close(o.empty) }
 // Empty is closed when SetEmpty has been called.
 func (o *Outcome) Empty() <-chan struct{} { return o.empty }
 
-// Wait implements [backend.Process].
-func (o *Outcome) Wait() (backend.Exit, error) {
+// Exited implements [backend.Process].
+func (o *Outcome) Exited() <-chan struct{} { return o.exited }
+
+// Exit implements [backend.Process].
+func (o *Outcome) Exit() (backend.Exit, error) {
 	<-o.exited
 	return o.exit, o.err
 }
@@ -80,8 +83,8 @@ func (o *Outcome) Wait() (backend.Exit, error) {
 // OutputOver implements [backend.Process].
 func (o *Outcome) OutputOver() <-chan struct{} { return o.over }
 
-// Discard implements [backend.Process].
-func (o *Outcome) Discard() { o.streams.Discard() }
+// DiscardOutput implements [backend.Process].
+func (o *Outcome) DiscardOutput() { o.streams.Discard() }
 
 // Resize implements [backend.Resizer].
 func (o *Outcome) Resize(size backend.TerminalSize) error { return o.streams.Resize(size) }

@@ -95,7 +95,7 @@ func (e *execution) run(ctx context.Context, c *container, start *wire.Start) {
 	}
 	wire.Write(e.out, &wire.Started{})
 	close(told)
-	exit, err := e.process.Wait()
+	exit, err := e.process.Exit()
 	var frame []byte
 	var left *backend.SurvivorsError
 	switch {
@@ -150,7 +150,7 @@ func (e *execution) abandon() {
 	e.stream.SetWriteDeadline(time.Unix(1, 0))
 	<-e.started
 	if e.process != nil {
-		e.process.Discard()
+		e.process.DiscardOutput()
 		e.process.Kill()
 	}
 	<-e.done
@@ -173,7 +173,7 @@ func (e *execution) obey(m wire.Message) {
 	case *wire.Resize:
 		e.process.Resize(m.TerminalSize)
 	case *wire.Discard:
-		e.process.Discard()
+		e.process.DiscardOutput()
 	}
 }
 
