@@ -53,8 +53,9 @@ type keeper interface {
 	recorded(*handle)
 	forgotten(*handle)
 
-	// events is where the sandbox's observer is called from.
+	// events is where the sandbox's observer is called from, with that key.
 	events() *events
+	managerKey() Key
 
 	// closed is told that the sandbox has been removed.
 	closed(context.Context)
@@ -66,6 +67,7 @@ type unmanaged struct{ observed *events }
 func (u unmanaged) events() *events            { return u.observed }
 func (u unmanaged) closed(ctx context.Context) { u.observed.wait(ctx) }
 
+func (unmanaged) managerKey() Key                       { return Key{} }
 func (unmanaged) label(*Config)                         {}
 func (unmanaged) admit(context.Context) (func(), error) { return func() {}, nil }
 func (unmanaged) recorded(*handle)                      {}
@@ -97,14 +99,16 @@ func newBox(ctx context.Context, b backend.Backend, id string, cfg *Config, opts
 		defer cancel()
 		return nil, &Error{Op: "create", Err: errors.Join(err, instance.Destroy(ctx))}
 	}
-	return openBox(info, own, instance, time.Now(), opts, k), nil
+	sb := openBox(info, own, instance, time.Now(), opts, k)
+	sb.begin(ctx, Observer.SandboxCreated)
+	return sb, nil
 }
 
 // discardSandboxTime bounds the removal of a sandbox that is refused when it has been
 // made.
 const discardSandboxTime = 30 * time.Second
 
-// openBox makes a sandbox of an instance that exists.
+// openBox makes a sandbox of an instance that exists. Call begin next.
 func openBox(info backend.Info, cfg Config, instance backend.Instance, created time.Time, opts Options, k keeper) *box {
 	if opts.Records == 0 {
 		opts.Records = defaultRecords
@@ -126,8 +130,13 @@ func openBox(info backend.Info, cfg Config, instance backend.Instance, created t
 		keys:     make(map[string]*handle),
 		starting: make(map[string]chan struct{}),
 	}
-	go sb.watch()
 	return sb
+}
+
+// begin tells the observer how the sandbox came to be, and watches it from then on.
+func (sb *box) begin(ctx context.Context, what func(Observer, context.Context, SandboxEvent)) {
+	sb.keeper.events().sandbox(ctx, what, sb.event())
+	go sb.watch()
 }
 
 // newID returns prefix and 26 letters and digits that nobody can guess.
@@ -146,9 +155,13 @@ func (sb *box) watch() {
 func (sb *box) retire(status SandboxStatus) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
-	if sb.status == SandboxRunning {
-		sb.status = status
-		sb.end()
+	if sb.status != SandboxRunning {
+		return
+	}
+	sb.status = status
+	sb.end()
+	if status == SandboxFailed {
+		sb.keeper.events().sandbox(context.Background(), Observer.SandboxDied, sb.eventLocked())
 	}
 }
 
@@ -159,11 +172,26 @@ func (sb *box) sealed()               {}
 func (sb *box) Info() Info {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
+	return sb.infoLocked()
+}
+
+func (sb *box) infoLocked() Info {
 	info := Info{ID: sb.id, Status: sb.status, Backend: sb.backend, Labels: userLabels(sb.cfg.Labels), CreatedAt: sb.created}
 	if sb.cfg.Lifetime > 0 {
 		info.ExpiresAt = sb.created.Add(sb.cfg.Lifetime)
 	}
 	return info
+}
+
+// event returns what the observer is told of the sandbox now.
+func (sb *box) event() SandboxEvent {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	return sb.eventLocked()
+}
+
+func (sb *box) eventLocked() SandboxEvent {
+	return SandboxEvent{Key: sb.keeper.managerKey(), Info: sb.infoLocked(), Time: time.Now()}
 }
 
 func (sb *box) Run(ctx context.Context, cmd Command) (*Execution, error) {
@@ -427,6 +455,7 @@ func (sb *box) close(ctx context.Context) error {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	sb.status = SandboxClosed
+	sb.keeper.events().sandbox(ctx, Observer.SandboxRemoved, sb.eventLocked())
 	return nil
 }
 

@@ -111,7 +111,7 @@ func ExampleManager() {
 	m := sandbox.NewManager(b, &sandbox.ManagerOptions{MaxSandboxes: 1, IdleTime: 10 * time.Minute})
 	defer m.Close(ctx)
 	for _, room := range []string{"kitchen", "kitchen", "attic"} {
-		sb, err := m.GetOrCreate(ctx, sandbox.Key{Owner: "ann", API: "rooms", Name: room}, nil)
+		sb, err := m.GetOrCreate(ctx, sandbox.Key{Owner: "ann", Namespace: "rooms", Name: room}, nil)
 		if errors.Is(err, sandbox.ErrLimit) {
 			fmt.Println(room, "has to wait")
 			continue

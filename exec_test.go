@@ -18,6 +18,7 @@ import (
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/fake"
+	"github.com/sandbox-go/sandbox/internal/faketest"
 )
 
 func TestKillWinsOverWhatHappensAtTheSameTime(t *testing.T) {
@@ -148,7 +149,7 @@ func TestStartError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []sandbox.Status
 		fb := fake.New(nil)
-		sb, stop := newSandbox(t, fb, nil, &sandbox.Options{Observe: func(e *sandbox.Execution) { seen = append(seen, e.Status) }})
+		sb, stop := newSandbox(t, fb, nil, &sandbox.Options{Observer: faketest.Records(func(_ sandbox.Key, e *sandbox.Execution) { seen = append(seen, e.Status) })})
 		defer stop()
 		ex, s, err := sb.Follow(t.Context(), sandbox.Command{Argv: []string{"missing"}})
 		if err != nil {

@@ -42,6 +42,7 @@ func (mb *member) expire() {
 		mb.scheduleLocked()
 		return
 	}
+	m.observed.sandbox(context.Background(), Observer.SandboxExpired, mb.box.event())
 	mb.box.retire(SandboxClosing) // so that GetOrCreate makes another from now on
 	m.background.Go(func() { m.removeByItself(mb) })
 }
@@ -71,7 +72,7 @@ func (m *Manager) removeByItself(mb *member) {
 		return
 	}
 	logError(m.opts.Logger, "sandbox not removed; this will be tried again", "sandbox", mb.id,
-		"owner", mb.key.Owner, "api", mb.key.API, "name", mb.key.Name, "in", againTime, "error", err)
+		"owner", mb.key.Owner, "namespace", mb.key.Namespace, "name", mb.key.Name, "in", againTime, "error", err)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.closed {

@@ -13,6 +13,7 @@ import (
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/fake"
+	"github.com/sandbox-go/sandbox/internal/faketest"
 )
 
 // A decorated is a backend whose calls do something else first, or instead.
@@ -293,7 +294,7 @@ func TestAStartInASandboxThatIsGone(t *testing.T) {
 					return nil, fmt.Errorf("driver: %w", backend.ErrGone)
 				}}
 				var observed atomic.Int64
-				sb, err := sandbox.New(t.Context(), d, nil, &sandbox.Options{Observe: func(*sandbox.Execution) { observed.Add(1) }})
+				sb, err := sandbox.New(t.Context(), d, nil, &sandbox.Options{Observer: faketest.Records(func(sandbox.Key, *sandbox.Execution) { observed.Add(1) })})
 				if err != nil {
 					t.Fatal(err)
 				}

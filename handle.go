@@ -31,6 +31,8 @@ type handle struct {
 	once      sync.Once     // closes skipGrace
 	done      chan struct{}
 
+	observed context.Context // of the next call of the observer, which alone uses it
+
 	started    chan struct{} // closed when it is known whether there is a process
 	startKnown func()        // closes started
 	refusal    error         // once started is closed: why there is no execution
@@ -61,6 +63,7 @@ func newHandle(ctx context.Context, sb *box, cmd Command, admit func()) *handle 
 		free:      func() {},
 		skipGrace: make(chan struct{}),
 		done:      make(chan struct{}),
+		observed:  context.WithoutCancel(ctx),
 
 		started: make(chan struct{}),
 	}
@@ -237,7 +240,7 @@ func (h *handle) run(spec *backend.Spec) {
 		h.sb.log("a start that was given up has succeeded late; the command was killed", "execution", h.id, "error", err)
 		return
 	}
-	h.observe()
+	h.observe(Observer.ExecutionStarted)
 	h.startKnown()
 	h.see(p)
 }
@@ -280,12 +283,24 @@ func (h *handle) spec(stdin io.Reader) *backend.Spec {
 	}
 }
 
-// observe shows the record as it is now to the sandbox's observer.
-func (h *handle) observe() {
-	if observe := h.sb.opts.Observe; observe != nil {
-		rec := h.Execution()
-		h.sb.keeper.events().add(func() { observe(rec) }, h.size())
+// observe shows the record as it is now to the observer.
+func (h *handle) observe(what func(Observer, context.Context, ExecutionEvent) context.Context) {
+	events := h.sb.keeper.events()
+	if events.to == nil {
+		return
 	}
+	event := ExecutionEvent{SandboxEvent: h.sb.event(), Execution: h.Execution()}
+	events.add(func() {
+		if ctx := what(events.to, h.observed, event); ctx != nil {
+			h.observed = ctx
+		}
+	}, h.size())
+}
+
+// executionEnded calls ExecutionEnded. Nothing is told of the execution afterwards.
+func executionEnded(o Observer, ctx context.Context, event ExecutionEvent) context.Context {
+	o.ExecutionEnded(ctx, event)
+	return context.Background()
 }
 
 // stdinFailed records why Command.Stdin ended before its end.
@@ -413,7 +428,7 @@ func (h *handle) finish(e ending) bool {
 		h.sb.forget(h)
 		h.admit()
 	} else {
-		h.observe()
+		h.observe(executionEnded)
 		h.admit()
 		h.sb.record(h)
 	}

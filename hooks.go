@@ -1,13 +1,10 @@
 package sandbox
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"runtime/debug"
-	"sync"
-	"time"
 )
 
 // What the user gives to be called, such as an observer or a reader, is called from
@@ -68,116 +65,4 @@ func (g *guardedReader) Read(p []byte) (n int, err error) {
 		g.failed(err)
 	}
 	return n, err
-}
-
-const (
-	// maxEvents and maxEventBytes bound what waits for a slow observer.
-	maxEvents     = 4096
-	maxEventBytes = 64 << 20
-
-	// observeTime is how long a Close waits for a slow observer.
-	observeTime = 10 * time.Second
-)
-
-// events calls an observer, with one event after another. Its goroutine is there
-// only while there is something to tell.
-type events struct {
-	log *slog.Logger // may be nil
-
-	mu      sync.Mutex // guards all below
-	queue   []event
-	bytes   int64         // of what is in the queue
-	serving chan struct{} // closed when the goroutine ends; nil while there is none
-	missed  int           // events that there was no room for
-}
-
-type event struct {
-	tell func()
-	size int64
-}
-
-// add has the observer called. It never waits.
-func (e *events) add(tell func(), size int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.queue) >= maxEvents || len(e.queue) > 0 && e.bytes+size > maxEventBytes {
-		if e.missed++; e.missed == 1 {
-			go logError(e.log, "the observer is too slow: records are not shown to it", "waiting", len(e.queue))
-		}
-		return
-	}
-	e.queue = append(e.queue, event{tell, size})
-	e.bytes += size
-	if e.serving == nil {
-		e.serving = make(chan struct{})
-		go e.serve()
-	}
-}
-
-// serve calls the observer until there is nothing more to tell.
-func (e *events) serve() {
-	done := false
-	defer func() {
-		if !done { // the observer has ended its goroutine
-			go e.serve()
-		}
-	}()
-	for {
-		next, ok := e.next()
-		if !ok {
-			done = true
-			return
-		}
-		if caught := protect(next.tell); caught != nil {
-			logError(e.log, "the observer has panicked", "panic", caught.value, "stack", string(caught.stack))
-		}
-	}
-}
-
-func (e *events) next() (event, bool) {
-	e.mu.Lock()
-	if len(e.queue) > 0 {
-		defer e.mu.Unlock()
-		next := e.queue[0]
-		e.queue[0] = event{}
-		e.queue = e.queue[1:]
-		e.bytes -= next.size
-		return next, true
-	}
-	if missed := e.missed; missed > 0 {
-		e.missed = 0
-		e.mu.Unlock()
-		logError(e.log, "records were not shown to the observer, which was too slow", "records", missed)
-		return e.next()
-	}
-	e.queue = nil
-	close(e.serving)
-	e.serving = nil
-	e.mu.Unlock()
-	return event{}, false
-}
-
-// wait waits until all has been told, for observeTime at most and no longer than ctx.
-func (e *events) wait(ctx context.Context) {
-	e.mu.Lock()
-	serving := e.serving
-	e.mu.Unlock()
-	if serving == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, observeTime)
-	defer cancel()
-	select {
-	case <-serving:
-		return
-	default:
-	}
-	select {
-	case <-serving:
-	case <-ctx.Done():
-		e.mu.Lock()
-		waiting := len(e.queue)
-		e.mu.Unlock()
-		go logError(e.log, "closed while the observer is at work", "records", waiting)
-	}
 }

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// newTurns returns what hands out n turns at once, first come first served; nil
+// newSlots returns what hands out n slots at once, first come first served; nil
 // where there is no limit.
-func newTurns(n int) *semaphore.Weighted {
+func newSlots(n int) *semaphore.Weighted {
 	if n == 0 {
 		return nil
 	}
@@ -22,7 +22,7 @@ func newTurns(n int) *semaphore.Weighted {
 
 // An owner is what all sandboxes of one Key.Owner share.
 type owner struct {
-	turns   *semaphore.Weighted
+	slots   *semaphore.Weighted
 	budget  account
 	members int // guarded by Manager.mu
 	waiting int // guarded by Manager.mu
@@ -33,7 +33,7 @@ type owner struct {
 func (m *Manager) ownerLocked(name string) *owner {
 	o := m.owners[name]
 	if o == nil {
-		o = &owner{turns: newTurns(m.opts.share(name, m.opts.MaxRunningPerOwner))}
+		o = &owner{slots: newSlots(m.opts.share(name, m.opts.MaxRunningPerOwner))}
 		m.owners[name] = o
 	}
 	return o
@@ -48,49 +48,76 @@ func (o *ManagerOptions) share(name string, limit int) int {
 	return limit
 }
 
-// admit waits for a turn in the sandbox, then for one of its owner's, then for one
-// among all. So an owner whose turns are taken is not in the way of others.
+// A slot is one that an execution takes while it runs.
+type slot struct {
+	of   *semaphore.Weighted // nil is no limit
+	what string
+	max  int
+}
+
+// slots are those that an execution takes, in that order: one in the sandbox, one of
+// its owner's, and one among all. So an owner whose slots are taken is not in the way
+// of others.
+func (mb *member) slots() [3]slot {
+	opts := &mb.m.opts
+	return [3]slot{
+		{mb.own, "running executions in one sandbox", opts.MaxRunningPerSandbox},
+		{mb.owner.slots, "running executions of one owner", opts.MaxRunningPerOwner},
+		{mb.m.slots, "running executions", opts.MaxRunning},
+	}
+}
+
+// admit takes the slots of one more execution, and waits for them.
 func (mb *member) admit(ctx context.Context) (done func(), err error) {
-	m := mb.m
-	until := time.Now().Add(m.opts.MaxWait)
-	if err := mb.take(ctx, until, mb.turns, "running executions in one sandbox", m.opts.MaxRunningPerSandbox); err != nil {
+	began := time.Now()
+	slots := mb.slots()
+	waited := false
+	for i, s := range slots {
+		if s.of == nil || s.of.TryAcquire(1) {
+			continue
+		}
+		waited = true
+		if err = mb.await(ctx, s, began.Add(mb.m.opts.MaxWait)); err != nil {
+			give(slots[:i])
+			break
+		}
+	}
+	if waited {
+		mb.m.observed.waited(ctx, WaitEvent{SandboxEvent: mb.box.event(), Waited: time.Since(began), Err: err})
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := mb.take(ctx, until, mb.owner.turns, "running executions of one owner", m.opts.MaxRunningPerOwner); err != nil {
-		give(mb.turns)
-		return nil, err
-	}
-	if err := mb.take(ctx, until, m.turns, "running executions", m.opts.MaxRunning); err != nil {
-		give(mb.owner.turns)
-		give(mb.turns)
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	mb.m.mu.Lock()
+	defer mb.m.mu.Unlock()
 	mb.running++
 	return mb.done, nil
 }
 
-// done gives back what admit has given.
+// done gives back what admit has taken.
 func (mb *member) done() {
 	mb.m.mu.Lock()
 	mb.running--
 	mb.used = time.Now()
 	mb.m.mu.Unlock()
-	give(mb.m.turns)
-	give(mb.owner.turns)
-	give(mb.turns)
+	slots := mb.slots()
+	give(slots[:])
 }
 
-// retryAfter is when a caller that got no turn may try again: executions are
+func give(slots []slot) {
+	for _, s := range slots {
+		if s.of != nil {
+			s.of.Release(1)
+		}
+	}
+}
+
+// retryAfter is when a caller that got no slot may try again: executions are
 // short, and nobody knows when one will end.
 const retryAfter = time.Second
 
-// take takes a turn, and waits for it until then.
-func (mb *member) take(ctx context.Context, until time.Time, turns *semaphore.Weighted, what string, n int) error {
-	if turns == nil || turns.TryAcquire(1) {
-		return nil
-	}
+// await takes a slot when one is free, and waits for it until then.
+func (mb *member) await(ctx context.Context, s slot, until time.Time) error {
 	if time.Now().Before(until) {
 		leave, err := mb.queue()
 		if err != nil {
@@ -100,16 +127,16 @@ func (mb *member) take(ctx context.Context, until time.Time, turns *semaphore.We
 	}
 	wait, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	if turns.Acquire(wait, 1) == nil {
+	if s.of.Acquire(wait, 1) == nil {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return &LimitError{Limit: what, Max: n, RetryAfter: retryAfter}
+	return &LimitError{Limit: s.what, Max: s.max, RetryAfter: retryAfter}
 }
 
-// queue counts a start that waits for its turn, until leave is called.
+// queue counts a start that waits for its slot, until leave is called.
 func (mb *member) queue() (leave func(), err error) {
 	m := mb.m
 	m.mu.Lock()
@@ -131,15 +158,10 @@ func (mb *member) queue() (leave func(), err error) {
 	}, nil
 }
 
-func give(turns *semaphore.Weighted) {
-	if turns != nil {
-		turns.Release(1)
-	}
-}
-
 func (mb *member) recorded(h *handle)     { mb.m.records.add(&mb.owner.budget, h) }
 func (mb *member) forgotten(h *handle)    { mb.m.records.remove(h) }
 func (mb *member) events() *events        { return &mb.m.observed }
+func (mb *member) managerKey() Key        { return mb.key }
 func (mb *member) closed(context.Context) {} // Manager.Close waits for the observer
 
 // A budget bounds what the records of all sandboxes keep of output. The oldest give

@@ -17,12 +17,12 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 )
 
-// A Key names a sandbox of a Manager. The same name of another owner or another
-// API is another sandbox.
+// A Key names a sandbox of a Manager. The same name of another owner or in another
+// namespace is another sandbox.
 type Key struct {
-	Owner string // whose it is; the account, not the credential
-	API   string // which API made it, as in "rooms"
-	Name  string // its name there
+	Owner     string // whose it is: the account, not the credential; empty has no share of the limits
+	Namespace string // keeps names apart that may be the same, such as those of two APIs; may be empty
+	Name      string // its name there
 }
 
 // ManagerOptions are a Manager's limits. Nil and the zero value are the
@@ -41,7 +41,7 @@ type ManagerOptions struct {
 	MaxRunning           int           // executions at once; 0 is no bound
 	MaxRunningPerOwner   int           // 0 is a quarter of MaxRunning
 	MaxRunningPerSandbox int           // 0 is no bound
-	MaxWait              time.Duration // how long a start waits for its turn; 0 does not wait
+	MaxWait              time.Duration // how long a start waits for its slot; 0 does not wait
 	MaxWaiting           int           // starts that wait at once; 0 is no bound
 	MaxWaitingPerOwner   int           // 0 is a quarter of MaxWaiting
 
@@ -55,12 +55,12 @@ type ManagerOptions struct {
 	// itself; 0 is 30 s.
 	CloseTime time.Duration
 
-	// Observe is called as Options.Observe is, with the sandbox's key: with one
-	// record at a time, of all sandboxes together.
-	Observe func(Key, *Execution)
+	// Observer is told what happens to all sandboxes and their executions. Nil is
+	// nobody.
+	Observer Observer
 
-	// Logger takes what nobody is there to be told, such as a removal that
-	// failed. Nil is silent.
+	// Logger takes errors that no caller can be given, such as that of a removal
+	// in the background. Nil is silent.
 	Logger *slog.Logger
 }
 
@@ -70,7 +70,7 @@ type ManagerOptions struct {
 type Manager struct {
 	backend  backend.Backend
 	opts     ManagerOptions // defaults filled in; 0 is no limit
-	turns    *semaphore.Weighted
+	slots    *semaphore.Weighted
 	records  *budget
 	observed events
 
@@ -78,7 +78,7 @@ type Manager struct {
 	closed     bool
 	members    map[Key]*member
 	owners     map[string]*owner    // of those, and of those that are leaving
-	waiting    int                  // starts that wait for their turn
+	waiting    int                  // starts that wait for their slot
 	leaving    map[*member]struct{} // replaced, and not removed yet
 	background sync.WaitGroup       // removals and creations in the background
 }
@@ -96,9 +96,9 @@ func NewManager(b backend.Backend, opts *ManagerOptions) *Manager {
 		m.opts = *opts
 	}
 	m.opts.fillIn()
-	m.turns = newTurns(m.opts.MaxRunning)
+	m.slots = newSlots(m.opts.MaxRunning)
 	m.records = newBudget(m.opts.RecordsBytes)
-	m.observed.log = m.opts.Logger
+	m.observed.to, m.observed.log = m.opts.Observer, m.opts.Logger
 	return m
 }
 
@@ -181,13 +181,13 @@ func (m *Manager) GetOrCreate(ctx context.Context, key Key, config func(context.
 	}
 }
 
-// List returns the sandboxes of one owner and API, oldest first.
-func (m *Manager) List(owner, api string) []Sandbox {
+// List returns the sandboxes of one owner in one namespace, oldest first.
+func (m *Manager) List(owner, namespace string) []Sandbox {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var boxes []*box
 	for key, mb := range m.members {
-		if key.Owner == owner && key.API == api && mb.created() {
+		if key.Owner == owner && key.Namespace == namespace && mb.created() {
 			boxes = append(boxes, mb.box)
 		}
 	}
@@ -215,8 +215,8 @@ func (m *Manager) Remove(ctx context.Context, key Key) error {
 }
 
 // Close removes all sandboxes in parallel and returns every failure, after which
-// it may be called again. It waits for Observe as Sandbox.Close does. From the first call on, Create and GetOrCreate answer
-// ErrClosed.
+// it may be called again. It waits for the Observer as Sandbox.Close does. From the
+// first call on, Create and GetOrCreate answer ErrClosed.
 func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true

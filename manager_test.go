@@ -16,6 +16,7 @@ import (
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/fake"
+	"github.com/sandbox-go/sandbox/internal/faketest"
 )
 
 // sleepy is a backend whose command "sleep D" sleeps for D, and whose command
@@ -52,7 +53,7 @@ func managed(t *testing.T, b *fake.Backend, opts *sandbox.ManagerOptions, f func
 	})
 }
 
-func key(name string) sandbox.Key { return sandbox.Key{Owner: "o", API: "a", Name: name} }
+func key(name string) sandbox.Key { return sandbox.Key{Owner: "o", Namespace: "a", Name: name} }
 
 func create(t *testing.T, m *sandbox.Manager, name string, cfg *sandbox.Config) sandbox.Sandbox {
 	t.Helper()
@@ -75,14 +76,14 @@ func run(t *testing.T, sb sandbox.Sandbox, text string) *sandbox.Execution {
 func TestManagerScopesNames(t *testing.T) {
 	managed(t, fake.New(nil), nil, func(t *testing.T, m *sandbox.Manager) {
 		ids := make(map[string]bool)
-		for _, k := range []sandbox.Key{{Owner: "o", API: "a", Name: "n"}, {Owner: "p", API: "a", Name: "n"}, {Owner: "o", API: "b", Name: "n"}} {
+		for _, k := range []sandbox.Key{{Owner: "o", Namespace: "a", Name: "n"}, {Owner: "p", Namespace: "a", Name: "n"}, {Owner: "o", Namespace: "b", Name: "n"}} {
 			sb, err := m.GetOrCreate(t.Context(), k, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			ids[sb.ID()] = true
-			if list := m.List(k.Owner, k.API); len(list) != 1 || list[0].ID() != sb.ID() {
-				t.Errorf("List(%q, %q) has %d sandboxes, want the one of %v", k.Owner, k.API, len(list), k)
+			if list := m.List(k.Owner, k.Namespace); len(list) != 1 || list[0].ID() != sb.ID() {
+				t.Errorf("List(%q, %q) has %d sandboxes, want the one of %v", k.Owner, k.Namespace, len(list), k)
 			}
 		}
 		if len(ids) != 3 {
@@ -350,9 +351,9 @@ func TestManagerCloseReportsEveryFailure(t *testing.T) {
 
 func TestManagerObserves(t *testing.T) {
 	var seen []string
-	opts := &sandbox.ManagerOptions{Observe: func(k sandbox.Key, e *sandbox.Execution) {
+	opts := &sandbox.ManagerOptions{Observer: faketest.Records(func(k sandbox.Key, e *sandbox.Execution) {
 		seen = append(seen, fmt.Sprintf("%s %s %s", k.Name, e.Command.Shell, e.Status))
-	}}
+	})}
 	managed(t, sleepy(nil), opts, func(t *testing.T, m *sandbox.Manager) {
 		run(t, create(t, m, "1", nil), "sleep 1s")
 		synctest.Wait()

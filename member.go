@@ -15,7 +15,7 @@ type member struct {
 	key   Key
 	id    string
 	owner *owner
-	turns *semaphore.Weighted
+	own   *semaphore.Weighted // the slots of its own
 
 	ready   chan struct{}           // closed when the creation is over
 	box     *box                    // once ready; nil when the creation failed
@@ -39,7 +39,7 @@ func (m *Manager) newMemberLocked(key Key, id string) *member {
 		m:     m,
 		key:   key,
 		id:    id,
-		turns: newTurns(m.opts.MaxRunningPerSandbox),
+		own:   newSlots(m.opts.MaxRunningPerSandbox),
 		ready: make(chan struct{}),
 		used:  time.Now(),
 	}
@@ -148,7 +148,7 @@ func (m *Manager) ask(ctx context.Context, mb *member, config func(context.Conte
 		return c, err
 	}
 	logError(m.opts.Logger, "the function that gives the Config has panicked", "owner", mb.key.Owner,
-		"api", mb.key.API, "name", mb.key.Name, "panic", caught.value, "stack", string(caught.stack))
+		"namespace", mb.key.Namespace, "name", mb.key.Name, "panic", caught.value, "stack", string(caught.stack))
 	return nil, caught
 }
 
@@ -165,11 +165,7 @@ func given(ctx context.Context, err error) error {
 }
 
 func (mb *member) options() Options {
-	opts := Options{Records: mb.m.opts.Records, Logger: mb.m.opts.Logger}
-	if observe := mb.m.opts.Observe; observe != nil {
-		opts.Observe = func(e *Execution) { observe(mb.key, e) }
-	}
-	return opts
+	return Options{Records: mb.m.opts.Records, Logger: mb.m.opts.Logger}
 }
 
 // fail ends a creation without a sandbox.

@@ -10,10 +10,10 @@ import (
 
 // The labels by which a Manager finds the key of a sandbox again.
 const (
-	ownLabels  = "sandbox-go."
-	labelOwner = ownLabels + "owner"
-	labelAPI   = ownLabels + "api"
-	labelName  = ownLabels + "name"
+	ownLabels      = "sandbox-go."
+	labelOwner     = ownLabels + "owner"
+	labelNamespace = ownLabels + "namespace"
+	labelName      = ownLabels + "name"
 )
 
 // userLabels returns labels without the library's own.
@@ -28,7 +28,7 @@ func (mb *member) label(cfg *Config) {
 		cfg.Labels = make(map[string]string)
 	}
 	cfg.Labels[labelOwner] = mb.key.Owner
-	cfg.Labels[labelAPI] = mb.key.API
+	cfg.Labels[labelNamespace] = mb.key.Namespace
 	cfg.Labels[labelName] = mb.key.Name
 }
 
@@ -47,7 +47,7 @@ func (m *Manager) Restore(ctx context.Context) error {
 	}
 	opened, err := opener.Open(ctx)
 	for _, o := range opened {
-		m.adopt(o)
+		m.adopt(ctx, o)
 	}
 	if err != nil {
 		return &Error{Op: "restore", Err: err}
@@ -56,15 +56,16 @@ func (m *Manager) Restore(ctx context.Context) error {
 }
 
 // adopt makes a member of a sandbox that exists.
-func (m *Manager) adopt(o backend.Opened) {
+func (m *Manager) adopt(ctx context.Context, o backend.Opened) {
 	labels := o.Config.Labels
 	m.mu.Lock()
-	mb := m.newMemberLocked(Key{Owner: labels[labelOwner], API: labels[labelAPI], Name: labels[labelName]}, o.Config.ID)
+	mb := m.newMemberLocked(Key{Owner: labels[labelOwner], Namespace: labels[labelNamespace], Name: labels[labelName]}, o.Config.ID)
 	m.mu.Unlock()
 	if mb.key.Name == "" {
 		mb.key.Name = mb.id
 	}
 	mb.box = openBox(m.backend.Info(), *o.Config, o.Instance, o.CreatedAt, mb.options(), mb)
+	mb.box.begin(ctx, Observer.SandboxRecovered)
 	mb.abandon = func(error) {}
 	close(mb.ready)
 

@@ -94,15 +94,11 @@ type Options struct {
 	// 0 is 100; negative keeps none.
 	Records int
 
-	// Observe is called with the record of every execution when it has started
-	// and when it is over, in that order, with one record at a time. No execution
-	// waits for it. Of the records that wait for a slow one, 4,096 and 64 MiB are
-	// kept; the Logger is told how many were not shown to it. Close waits until it
-	// has seen all, for up to 10 s. A panic in it is logged. Nil observes nothing.
-	Observe func(*Execution)
+	// Observer is told what happens to the sandbox and its executions. Nil is nobody.
+	Observer Observer
 
-	// Logger takes what nobody is there to be told, such as a panic in Observe.
-	// Nil is silent.
+	// Logger takes errors that no caller can be given, such as a panic of the
+	// Observer. Nil is silent.
 	Logger *slog.Logger
 }
 
@@ -116,7 +112,7 @@ func New(ctx context.Context, b backend.Backend, cfg *Config, opts *Options) (Sa
 	if opts != nil {
 		o = *opts
 	}
-	sb, err := newBox(ctx, b, newID("sbx_"), cfg, o, unmanaged{&events{log: o.Logger}})
+	sb, err := newBox(ctx, b, newID("sbx_"), cfg, o, unmanaged{&events{to: o.Observer, log: o.Logger}})
 	if err != nil {
 		return nil, err
 	}

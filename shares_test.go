@@ -11,7 +11,9 @@ import (
 	"github.com/sandbox-go/sandbox"
 )
 
-func owned(owner, name string) sandbox.Key { return sandbox.Key{Owner: owner, API: "a", Name: name} }
+func owned(owner, name string) sandbox.Key {
+	return sandbox.Key{Owner: owner, Namespace: "a", Name: name}
+}
 
 // limited checks that err says that this limit is reached.
 func limited(t *testing.T, err error, limit string, max int) {

@@ -20,16 +20,17 @@ import (
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/fake"
+	"github.com/sandbox-go/sandbox/internal/faketest"
 )
 
 // A slow observer delays neither an execution nor another one, and sees everything in
 // its order.
 func TestASlowObserverDelaysNothing(t *testing.T) {
 	var seen []string
-	opts := &sandbox.ManagerOptions{Observe: func(_ sandbox.Key, e *sandbox.Execution) {
+	opts := &sandbox.ManagerOptions{Observer: faketest.Records(func(_ sandbox.Key, e *sandbox.Execution) {
 		time.Sleep(30 * time.Second)
 		seen = append(seen, fmt.Sprintf("%s %s", e.Command.Shell, e.Status))
-	}}
+	})}
 	managed(t, sleepy(nil), opts, func(t *testing.T, m *sandbox.Manager) {
 		sb := create(t, m, "n", nil)
 		for _, cmd := range []sandbox.Command{{Shell: "sleep 1h", Timeout: time.Second}, {Shell: "sleep 1s"}} {
@@ -58,8 +59,8 @@ func TestCloseWaitsForTheObserver(t *testing.T) {
 			seen := 0
 			b := sleepy(nil)
 			sb, err := sandbox.New(t.Context(), b, nil, &sandbox.Options{
-				Observe: func(*sandbox.Execution) { time.Sleep(tt.delay); seen++ },
-				Logger:  slog.New(slog.NewTextHandler(&log, nil)),
+				Observer: faketest.Records(func(sandbox.Key, *sandbox.Execution) { time.Sleep(tt.delay); seen++ }),
+				Logger:   slog.New(slog.NewTextHandler(&log, nil)),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -93,8 +94,8 @@ func TestAStuckObserverIsToldOf(t *testing.T) {
 		seen := 0
 		b := sleepy(nil)
 		sb, stop := newSandbox(t, b, nil, &sandbox.Options{
-			Observe: func(*sandbox.Execution) { <-until; seen++ },
-			Logger:  slog.New(slog.NewTextHandler(&log, nil)),
+			Observer: faketest.Records(func(sandbox.Key, *sandbox.Execution) { <-until; seen++ }),
+			Logger:   slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		defer stop()
 		const runs = 3000
@@ -104,7 +105,7 @@ func TestAStuckObserverIsToldOf(t *testing.T) {
 		close(until)
 		synctest.Wait()
 		missed := 2*runs - seen
-		if missed <= 0 || !strings.Contains(log.String(), fmt.Sprintf("records=%d\n", missed)) {
+		if missed <= 0 || !strings.Contains(log.String(), fmt.Sprintf("events=%d\n", missed)) {
 			t.Errorf("%d records were not shown; the log says %q", missed, log.String())
 		}
 	})
@@ -115,7 +116,7 @@ func TestAnObserverThatPanicsOrEndsItsGoroutine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := 0
 			panicky := slog.New(panickyHandler{slog.DiscardHandler})
-			opts := &sandbox.ManagerOptions{Logger: panicky, Observe: func(sandbox.Key, *sandbox.Execution) { seen++; end() }}
+			opts := &sandbox.ManagerOptions{Logger: panicky, Observer: faketest.Records(func(sandbox.Key, *sandbox.Execution) { seen++; end() })}
 			managed(t, sleepy(nil), opts, func(t *testing.T, m *sandbox.Manager) {
 				sb := create(t, m, "n", nil)
 				for range 2 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend/fake"
+	"github.com/sandbox-go/sandbox/internal/faketest"
 	"github.com/sandbox-go/sandbox/internal/text"
 )
 
@@ -127,11 +128,11 @@ func TestAgentSession(t *testing.T) {
 	inBubble(t, "leaving-before-the-answer-cancels-and-after-it-does-not", func(t *testing.T) {
 		records := make(chan *sandbox.Execution, 10)
 		w := start(t, func(w *world) {
-			w.limits.Observe = func(_ sandbox.Key, rec *sandbox.Execution) {
+			w.limits.Observer = faketest.Records(func(_ sandbox.Key, rec *sandbox.Execution) {
 				if rec.Status != sandbox.Running {
 					records <- rec
 				}
-			}
+			})
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

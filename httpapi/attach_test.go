@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend/fake"
+	"github.com/sandbox-go/sandbox/internal/faketest"
 	"github.com/sandbox-go/sandbox/internal/text"
 )
 
@@ -202,7 +203,7 @@ func TestBackground(t *testing.T) {
 	inBubble(t, "is-bounded-by-its-sandbox", func(t *testing.T) {
 		records := make(chan *sandbox.Execution, 2)
 		w := start(t, func(w *world) {
-			w.limits.Observe = func(_ sandbox.Key, rec *sandbox.Execution) { records <- rec }
+			w.limits.Observer = faketest.Records(func(_ sandbox.Key, rec *sandbox.Execution) { records <- rec })
 		})
 		id := w.sandbox(t, "a")
 		w.background(t, id, `{"command":"sleep 9000","background":true}`)

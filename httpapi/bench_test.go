@@ -34,7 +34,7 @@ func BenchmarkExec(b *testing.B) {
 			if path == exec {
 				path = "/v1/sandboxes/" + id + "/exec"
 			}
-			sb, err := w.manager.Get(sandbox.Key{Owner: "a", API: httpapi.Sandboxes, Name: id})
+			sb, err := w.manager.Get(sandbox.Key{Owner: "a", Namespace: httpapi.Sandboxes, Name: id})
 			if err != nil {
 				b.Fatal(err)
 			}

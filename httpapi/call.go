@@ -132,7 +132,7 @@ func (c *call) key() (sandbox.Key, error) {
 	case len(name) > maxName:
 		return sandbox.Key{}, invalid(c.api.property("Key.Name"), fmt.Sprintf("must not be longer than %d bytes", maxName))
 	}
-	return sandbox.Key{Owner: c.principal.Owner, API: c.api.name, Name: name}, nil
+	return sandbox.Key{Owner: c.principal.Owner, Namespace: c.api.name, Name: name}, nil
 }
 
 // decode reads the whole body, and then the known properties of the object in it.

@@ -43,7 +43,7 @@ func TestFiles(t *testing.T) {
 	owned := func(t *testing.T, w *world) (string, sandbox.Files) {
 		t.Helper()
 		id := w.sandbox(t, "a")
-		sb, err := w.manager.Get(sandbox.Key{Owner: "a", API: httpapi.Sandboxes, Name: id})
+		sb, err := w.manager.Get(sandbox.Key{Owner: "a", Namespace: httpapi.Sandboxes, Name: id})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,23 +34,28 @@ func (c *call) authenticate() error {
 	return &Error{Status: http.StatusUnauthorized, Message: "missing or invalid API key", err: err}
 }
 
-// authorize asks whether cmd may run, and lets it be changed. What the core would
-// refuse is refused here, so that no sandbox is made for it.
+// authorize asks whether cmd may run in the sandbox that the path names, and lets it be
+// changed. What the core would refuse is refused here, so that no sandbox is made for it.
 func (c *call) authorize(cmd *sandbox.Command) error {
+	key, err := c.key()
+	if err != nil {
+		return err
+	}
 	if c.api.opts.Authorize != nil {
-		if err := c.api.opts.Authorize(c.r.Context(), c.principal, cmd); err != nil {
+		req := &AuthorizeRequest{Principal: c.principal, Key: key, Request: c.r, Command: cmd}
+		if err := c.api.opts.Authorize(c.r.Context(), req); err != nil {
 			return hookError(err)
 		}
 	}
 	return cmd.Validate()
 }
 
-// config asks what a new sandbox of that name is made of.
-func (c *call) config(ctx context.Context, name string) (*sandbox.Config, error) {
+// config asks what a new sandbox of that key is made of.
+func (c *call) config(ctx context.Context, key sandbox.Key) (*sandbox.Config, error) {
 	if c.api.opts.NewSandbox == nil {
 		return nil, nil
 	}
-	cfg, err := c.api.opts.NewSandbox(ctx, c.principal, c.api.name, name)
+	cfg, err := c.api.opts.NewSandbox(ctx, &NewSandboxRequest{Principal: c.principal, Key: key, Request: c.r})
 	return cfg, hookError(err)
 }
 

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -67,12 +68,18 @@ func TestOptions(t *testing.T) {
 	})
 
 	inBubble(t, "new-sandbox-is-asked-once-and-decides", func(t *testing.T) {
-		type question struct{ Owner, API, Name string }
+		type question struct {
+			Key  sandbox.Key
+			Path string
+		}
 		var asked []question
 		given := &sandbox.Config{Image: "img", Env: map[string]string{"A": "1"}, Labels: map[string]string{"l": "1"}, Lifetime: 30 * time.Minute}
 		w := start(t, func(w *world) {
-			w.opts.NewSandbox = func(_ context.Context, p httpapi.Principal, api, name string) (*sandbox.Config, error) {
-				asked = append(asked, question{p.Owner, api, name})
+			w.opts.NewSandbox = func(_ context.Context, r *httpapi.NewSandboxRequest) (*sandbox.Config, error) {
+				if r.Principal.Owner != r.Key.Owner {
+					t.Errorf("the principal is %+v, the key %+v", r.Principal, r.Key)
+				}
+				asked = append(asked, question{r.Key, r.Request.URL.Path})
 				return given, nil
 			}
 			w.opts.Sizes = map[string]sandbox.Limits{"large": {Memory: 1 << 30}}
@@ -82,7 +89,12 @@ func TestOptions(t *testing.T) {
 		w.do(t, "POST", agent, `{"command":"true"}`)
 		w.do(t, "POST", "/v1/sandboxes", `{"size":"large","timeout_minutes":15}`)
 		w.do(t, "POST", "/v1/sandboxes", `{"size":"small","timeout_minutes":60}`)
-		want := []question{{"a", "rooms", "r1"}, {"a", "agents", "agent_1"}, {"a", "sandboxes", ""}, {"a", "sandboxes", ""}}
+		want := []question{
+			{sandbox.Key{Owner: "a", Namespace: "rooms", Name: "r1"}, room},
+			{sandbox.Key{Owner: "a", Namespace: "agents", Name: "agent_1"}, agent},
+			{sandbox.Key{Owner: "a", Namespace: "sandboxes"}, "/v1/sandboxes"},
+			{sandbox.Key{Owner: "a", Namespace: "sandboxes"}, "/v1/sandboxes"},
+		}
 		if diff := cmp.Diff(want, asked); diff != "" {
 			t.Errorf("asked (-want +got):\n%s", diff)
 		}
@@ -114,20 +126,23 @@ func TestOptions(t *testing.T) {
 
 	inBubble(t, "authorize-changes-the-command", func(t *testing.T) {
 		w := start(t, func(w *world) {
-			w.opts.Authorize = func(_ context.Context, p httpapi.Principal, cmd *sandbox.Command) error {
-				cmd.Shell = "pwd"
-				cmd.Dir = "/home/" + p.Owner
+			w.opts.Authorize = func(_ context.Context, r *httpapi.AuthorizeRequest) error {
+				r.Command.Shell = "pwd"
+				r.Command.Dir = path.Join("/", r.Principal.Owner, r.Key.Owner, r.Key.Namespace, r.Key.Name, r.Request.Method)
 				return nil
 			}
 		})
 		_, body := w.do(t, "POST", agent, `{"command":"true"}`)
-		diffJSON(t, `{"stdout":"/home/a\n","*":0}`, body)
+		diffJSON(t, `{"stdout":"/a/a/agents/agent_1/POST\n","*":0}`, body)
+		id := w.sandbox(t, "a")
+		_, body = w.do(t, "POST", "/v1/sandboxes/"+id+"/exec", `{"command":"true"}`)
+		diffJSON(t, `{"stdout":"/a/a/sandboxes/`+id+`/POST\n","*":0}`, body)
 	})
 
 	inBubble(t, "what-is-refused-makes-no-sandbox", func(t *testing.T) {
 		w := start(t, func(w *world) {
-			w.opts.Authorize = func(_ context.Context, _ httpapi.Principal, cmd *sandbox.Command) error {
-				if cmd.Shell == "true" {
+			w.opts.Authorize = func(_ context.Context, r *httpapi.AuthorizeRequest) error {
+				if r.Command.Shell == "true" {
 					return errors.New("no")
 				}
 				return nil
@@ -252,8 +267,8 @@ func TestLog(t *testing.T) {
 					return a
 				},
 			}))
-			w.opts.NewSandbox = func(_ context.Context, _ httpapi.Principal, api, _ string) (*sandbox.Config, error) {
-				if api == httpapi.Agents {
+			w.opts.NewSandbox = func(_ context.Context, r *httpapi.NewSandboxRequest) (*sandbox.Config, error) {
+				if r.Key.Namespace == httpapi.Agents {
 					return nil, errors.New("the cause")
 				}
 				return nil, nil
@@ -284,13 +299,13 @@ func TestPanicsOfHooks(t *testing.T) {
 			w.opts.Authenticate = func(r *http.Request) (httpapi.Principal, error) { f(); return httpapi.Principal{Owner: "a"}, nil }
 		},
 		"new-sandbox": func(w *world, f func()) {
-			w.opts.NewSandbox = func(context.Context, httpapi.Principal, string, string) (*sandbox.Config, error) {
+			w.opts.NewSandbox = func(context.Context, *httpapi.NewSandboxRequest) (*sandbox.Config, error) {
 				f()
 				return nil, nil
 			}
 		},
 		"authorize": func(w *world, f func()) {
-			w.opts.Authorize = func(context.Context, httpapi.Principal, *sandbox.Command) error { f(); return nil }
+			w.opts.Authorize = func(context.Context, *httpapi.AuthorizeRequest) error { f(); return nil }
 		},
 		"logger": func(w *world, f func()) { w.opts.Logger = slog.New(logHook{slog.DiscardHandler, f}) },
 	} {
@@ -376,7 +391,7 @@ func TestOneOwnersTicketsAndPorts(t *testing.T) {
 		if code, got := w.raw(t, "key-b", fmt.Sprintf(ports, other), `{"port":1}`); code != 200 {
 			t.Errorf("another owner's port: %d: %s", code, got)
 		}
-		if err := w.manager.Remove(t.Context(), sandbox.Key{Owner: "a", API: httpapi.Sandboxes, Name: id}); err != nil {
+		if err := w.manager.Remove(t.Context(), sandbox.Key{Owner: "a", Namespace: httpapi.Sandboxes, Name: id}); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()

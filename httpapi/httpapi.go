@@ -8,8 +8,8 @@ import (
 	"github.com/sandbox-go/sandbox"
 )
 
-// The names of the three APIs, as hooks are given them and as they stand in
-// sandbox.Key.API.
+// The names of the three APIs: the namespaces (sandbox.Key.Namespace) of their
+// sandboxes.
 const (
 	Rooms     = "rooms"
 	Sandboxes = "sandboxes"

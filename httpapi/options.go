@@ -25,14 +25,14 @@ type Options struct {
 	AuthenticateAgents    Authenticator
 
 	// NewSandbox decides what a sandbox is made of, when one is about to be
-	// made: by its first use in rooms and agents, by request in sandboxes, where
-	// name is empty. Nil, and a nil Config, are the backend's defaults. The
-	// Config is not changed.
-	NewSandbox func(ctx context.Context, p Principal, api, name string) (*sandbox.Config, error)
+	// made: by its first use in rooms and agents, by request in sandboxes. Its context
+	// ends when nobody waits for the sandbox any more. Nil, and a nil Config, are the
+	// backend's defaults. The Config is not changed.
+	NewSandbox func(context.Context, *NewSandboxRequest) (*sandbox.Config, error)
 
 	// Authorize may refuse a command, or change it, before anything is made or
 	// started for it. Nil allows every command.
-	Authorize func(ctx context.Context, p Principal, cmd *sandbox.Command) error
+	Authorize func(context.Context, *AuthorizeRequest) error
 
 	// Sizes maps a size of the sandboxes API ("small", "medium", "large") to
 	// limits, which then replace those that NewSandbox gave. A size that is not
@@ -62,6 +62,34 @@ type Options struct {
 
 	// Logger takes one line per request. Nil is silent.
 	Logger *slog.Logger
+}
+
+// A NewSandboxRequest says for whom and what for Options.NewSandbox is called.
+type NewSandboxRequest struct {
+	Principal Principal
+
+	// Key is that of the sandbox; its Namespace is the API: Rooms, Sandboxes or Agents.
+	// Name is empty in Sandboxes, where the id will be the name.
+	Key sandbox.Key
+
+	// Request is the first one that needs the sandbox. Its body has been read, and
+	// its own context may have ended.
+	Request *http.Request
+}
+
+// An AuthorizeRequest says who wants to run what, and where.
+type AuthorizeRequest struct {
+	Principal Principal
+
+	// Key is that of the sandbox; its Namespace is the API: Rooms, Sandboxes or Agents.
+	// In Rooms and Agents there may be no such sandbox yet.
+	Key sandbox.Key
+
+	// Request is the request for it, whose body has been read.
+	Request *http.Request
+
+	// Command is what it asks for. It may be changed, until Authorize returns.
+	Command *sandbox.Command
 }
 
 // An Authenticator says who makes a request.

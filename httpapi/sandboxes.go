@@ -150,11 +150,11 @@ func createSandbox(c *call) error {
 	if err != nil {
 		return err
 	}
-	given, err := c.config(c.r.Context(), "")
+	key := sandbox.Key{Owner: c.principal.Owner, Namespace: c.api.name}
+	given, err := c.config(c.r.Context(), key)
 	if err != nil {
 		return err
 	}
-	key := sandbox.Key{Owner: c.principal.Owner, API: c.api.name}
 	cfg := c.api.sized(given, size, time.Duration(minutes)*time.Minute)
 	c.lift()
 	sb, err := c.api.manager.Create(c.r.Context(), key, cfg)

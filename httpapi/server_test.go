@@ -17,6 +17,7 @@ import (
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend/fake"
 	"github.com/sandbox-go/sandbox/httpapi"
+	"github.com/sandbox-go/sandbox/internal/faketest"
 )
 
 // What the server around the handlers must not spoil.
@@ -79,7 +80,7 @@ func TestServer(t *testing.T) {
 		conn := w.send(t, "/v1/sandboxes/"+id+"/exec", `{"command":"yes","timeout_ms":5000,"stream":true}`)
 		defer conn.Close()
 		time.Sleep(5*time.Second + time.Millisecond)
-		sb, err := w.manager.Get(sandbox.Key{Owner: "a", API: httpapi.Sandboxes, Name: id})
+		sb, err := w.manager.Get(sandbox.Key{Owner: "a", Namespace: httpapi.Sandboxes, Name: id})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,11 +266,11 @@ func TestDisconnect(t *testing.T) {
 		inBubble(t, tt.name, func(t *testing.T) {
 			records := make(chan *sandbox.Execution, 1)
 			w := start(t, func(w *world) {
-				w.limits.Observe = func(_ sandbox.Key, rec *sandbox.Execution) {
+				w.limits.Observer = faketest.Records(func(_ sandbox.Key, rec *sandbox.Execution) {
 					if rec.Status != sandbox.Running {
 						records <- rec
 					}
-				}
+				})
 			})
 			path := strings.Replace(tt.path, "{id}", w.sandbox(t, "a"), 1)
 			conn := w.send(t, path, tt.body)
@@ -367,7 +368,7 @@ func readToEnd(conn net.Conn) error {
 // wantStatus waits for the end of the latest execution of owner a's sandbox.
 func (w *world) wantStatus(t testing.TB, id string, want sandbox.Status) {
 	t.Helper()
-	sb, err := w.manager.Get(sandbox.Key{Owner: "a", API: httpapi.Sandboxes, Name: id})
+	sb, err := w.manager.Get(sandbox.Key{Owner: "a", Namespace: httpapi.Sandboxes, Name: id})
 	if err != nil {
 		t.Fatal(err)
 	}

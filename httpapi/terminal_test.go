@@ -80,7 +80,7 @@ func readSession(t testing.TB, conn *websocket.Conn) session {
 // record returns the latest record of owner a's sandbox.
 func (w *world) record(t testing.TB, id string) *sandbox.Execution {
 	t.Helper()
-	sb, err := w.manager.Get(sandbox.Key{Owner: "a", API: httpapi.Sandboxes, Name: id})
+	sb, err := w.manager.Get(sandbox.Key{Owner: "a", Namespace: httpapi.Sandboxes, Name: id})
 	if err != nil {
 		t.Fatal(err)
 	}

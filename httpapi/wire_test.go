@@ -108,13 +108,13 @@ func wire() []wireTest {
 	agentError := func(msg, code string) string { return `{"error":"` + msg + `","code":"` + code + `"}` }
 	refuse := func(e *httpapi.Error) func(*world) {
 		return func(w *world) {
-			w.opts.Authorize = func(context.Context, httpapi.Principal, *sandbox.Command) error { return e }
+			w.opts.Authorize = func(context.Context, *httpapi.AuthorizeRequest) error { return e }
 		}
 	}
 	config := func(err error) func(*world) {
 		return func(w *world) {
-			w.opts.NewSandbox = func(_ context.Context, _ httpapi.Principal, api, name string) (*sandbox.Config, error) {
-				if name == "warm" || api == httpapi.Sandboxes && name != "" {
+			w.opts.NewSandbox = func(_ context.Context, r *httpapi.NewSandboxRequest) (*sandbox.Config, error) {
+				if r.Key.Name == "warm" || r.Key.Namespace == httpapi.Sandboxes && r.Key.Name != "" {
 					return nil, nil
 				}
 				return nil, err
@@ -513,7 +513,7 @@ func (w *world) populate(t *testing.T) *strings.Replacer {
 	t.Helper()
 	made := &sandbox.Config{Labels: map[string]string{"made": "before"}}
 	create := func(owner, api, name string) sandbox.Sandbox {
-		sb, err := w.manager.Create(t.Context(), sandbox.Key{Owner: owner, API: api, Name: name}, made)
+		sb, err := w.manager.Create(t.Context(), sandbox.Key{Owner: owner, Namespace: api, Name: name}, made)
 		if errors.Is(err, sandbox.ErrLimit) {
 			return nil
 		}

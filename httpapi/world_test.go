@@ -153,7 +153,7 @@ func (w *world) starts() []string {
 // sandbox makes a sandbox of the sandboxes API and returns its id.
 func (w *world) sandbox(t testing.TB, owner string) string {
 	t.Helper()
-	sb, err := w.manager.Create(t.Context(), sandbox.Key{Owner: owner, API: httpapi.Sandboxes}, nil)
+	sb, err := w.manager.Create(t.Context(), sandbox.Key{Owner: owner, Namespace: httpapi.Sandboxes}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
