@@ -76,20 +76,17 @@ func (unmanaged) forgotten(*handle)                     {}
 const defaultRecords = 100
 
 // newBox makes a sandbox of that id.
-func newBox(ctx context.Context, b backend.Backend, id string, cfg *Config, opts Options, k keeper) (*box, error) {
-	var own Config
-	if cfg != nil {
-		own = *cfg
-	}
+func newBox(ctx context.Context, b backend.Backend, id string, opts Options, k keeper) (*box, error) {
+	own := &opts.Config
 	own.ID = id
 	own.Env = maps.Clone(own.Env)
 	own.Labels = maps.Clone(own.Labels)
 	own.Mounts = slices.Clone(own.Mounts)
-	if err := validateConfig(&own); err != nil {
+	if err := validateConfig(own); err != nil {
 		return nil, &Error{Op: "create", Err: err}
 	}
-	k.label(&own)
-	instance, err := b.Create(ctx, &own)
+	k.label(own)
+	instance, err := b.Create(ctx, own)
 	if err != nil {
 		return nil, &Error{Op: "create", Err: err}
 	}
@@ -99,7 +96,7 @@ func newBox(ctx context.Context, b backend.Backend, id string, cfg *Config, opts
 		defer cancel()
 		return nil, &Error{Op: "create", Err: errors.Join(err, instance.Destroy(ctx))}
 	}
-	sb := openBox(info, own, instance, time.Now(), opts, k)
+	sb := openBox(info, instance, time.Now(), opts, k)
 	sb.begin(ctx, Observer.SandboxCreated)
 	return sb, nil
 }
@@ -109,14 +106,14 @@ func newBox(ctx context.Context, b backend.Backend, id string, cfg *Config, opts
 const discardSandboxTime = 30 * time.Second
 
 // openBox makes a sandbox of an instance that exists. Call begin next.
-func openBox(info backend.Info, cfg Config, instance backend.Instance, created time.Time, opts Options, k keeper) *box {
+func openBox(info backend.Info, instance backend.Instance, created time.Time, opts Options, k keeper) *box {
 	if opts.Records == 0 {
 		opts.Records = defaultRecords
 	}
 	life, end := context.WithCancel(context.Background())
 	sb := &box{
-		id:       cfg.ID,
-		cfg:      cfg,
+		id:       opts.Config.ID,
+		cfg:      opts.Config,
 		opts:     opts,
 		keeper:   k,
 		backend:  info,

@@ -7,7 +7,7 @@
 // output is followed through a [Stream]. A [Manager] holds many sandboxes by name.
 //
 //	b, err := local.New(nil)
-//	sb, err := sandbox.New(ctx, b, nil, nil)
+//	sb, err := sandbox.New(ctx, b, nil)
 //	rec, err := sb.Run(ctx, sandbox.Command{Shell: "echo hi", Timeout: time.Minute})
 //
 // # How an execution ends

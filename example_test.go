@@ -17,7 +17,7 @@ func ExampleSandbox_run() {
 	defer b.Close(ctx)
 	b.Handle("make test", fake.Result(2, "", "1 test failed\n"))
 
-	sb, err := sandbox.New(ctx, b, nil, nil)
+	sb, err := sandbox.New(ctx, b, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -45,7 +45,7 @@ func ExampleSandbox_follow() {
 		io.WriteString(p.Stderr, "a warning\n")
 		return 0
 	})
-	sb, err := sandbox.New(ctx, b, nil, nil)
+	sb, err := sandbox.New(ctx, b, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -81,7 +81,7 @@ func ExampleExec_cancel() {
 	b := fake.New(nil)
 	defer b.Close(ctx)
 	b.Handle("sleep 1d", func(p *fake.Process) int { p.Sleep(24 * time.Hour); return 0 })
-	sb, err := sandbox.New(ctx, b, nil, nil)
+	sb, err := sandbox.New(ctx, b, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

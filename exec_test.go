@@ -99,7 +99,7 @@ func TestGrace(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			fb := fake.New(nil)
 			fb.Handle("cmd", b(false))
-			sb, stop := newSandbox(t, fb, nil, nil)
+			sb, stop := newSandbox(t, fb, nil)
 			ex := start(t, sb, sandbox.Command{Grace: time.Hour})
 			stop()
 			if rec := wait(t, ex); rec.Status != sandbox.Cancelled || rec.Duration != 0 {
@@ -124,7 +124,7 @@ func TestNoGraceIsNoSignal(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fb := fake.New(nil)
 				fb.Handle("cmd", func(p *fake.Process) int { p.Sleep(time.Hour); return 0 })
-				sb, stop := newSandbox(t, fb, nil, nil)
+				sb, stop := newSandbox(t, fb, nil)
 				defer stop()
 				ex := start(t, sb, end.cmd)
 				if end.cancel {
@@ -149,7 +149,7 @@ func TestStartError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []sandbox.Status
 		fb := fake.New(nil)
-		sb, stop := newSandbox(t, fb, nil, &sandbox.Options{Observer: faketest.Records(func(_ sandbox.Key, e *sandbox.Execution) { seen = append(seen, e.Status) })})
+		sb, stop := newSandbox(t, fb, &sandbox.Options{Observer: faketest.Records(func(_ sandbox.Key, e *sandbox.Execution) { seen = append(seen, e.Status) })})
 		defer stop()
 		ex, s, err := sb.Follow(t.Context(), sandbox.Command{Argv: []string{"missing"}})
 		if err != nil {
@@ -226,7 +226,7 @@ func TestSurvivorsAreNamed(t *testing.T) {
 func TestMalformedCommandsStartNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fb := fake.New(nil)
-		sb, stop := newSandbox(t, fb, nil, nil)
+		sb, stop := newSandbox(t, fb, nil)
 		defer stop()
 		before := len(fb.Calls())
 		for field, cmd := range map[string]sandbox.Command{
@@ -259,7 +259,7 @@ func TestMalformedCommandsStartNothing(t *testing.T) {
 		if calls := fb.Calls()[before:]; len(calls) > 0 {
 			t.Errorf("the backend was asked for %+v", calls)
 		}
-		for field, cfg := range map[string]*sandbox.Config{
+		for field, cfg := range map[string]sandbox.Config{
 			"Config.Env":      {Env: map[string]string{"A=B": ""}},
 			"Config.Env ":     {Env: environment(20, 100_000)},
 			"Config.Image":    {Image: "\x00"},
@@ -267,7 +267,7 @@ func TestMalformedCommandsStartNothing(t *testing.T) {
 			"Config.Lifetime": {Lifetime: -1},
 		} {
 			var invalid *sandbox.InvalidError
-			if _, err := sandbox.New(t.Context(), fb, cfg, nil); !errors.As(err, &invalid) || invalid.Field != strings.TrimRight(field, " ") {
+			if _, err := sandbox.New(t.Context(), fb, &sandbox.Options{Config: cfg}); !errors.As(err, &invalid) || invalid.Field != strings.TrimRight(field, " ") {
 				t.Errorf("%s: got %v", field, err)
 			}
 		}
@@ -279,7 +279,7 @@ func TestEnvironmentsAreTakenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fb := fake.New(nil)
 		fb.Handle("cmd", fake.Result(0, "", ""))
-		sb, stop := newSandbox(t, fb, &sandbox.Config{Env: environment(10, 100_000)}, nil)
+		sb, stop := newSandbox(t, fb, &sandbox.Options{Config: sandbox.Config{Env: environment(10, 100_000)}})
 		defer stop()
 		if rec, err := sb.Run(t.Context(), sandbox.Command{Shell: "cmd"}); err != nil || rec.Status != sandbox.Completed {
 			t.Errorf("with the sandbox's environment alone: %v, %v", rec, err)
@@ -308,7 +308,7 @@ func TestEnvironmentLayers(t *testing.T) {
 			return 0
 		})
 		env := map[string]string{"A": "sandbox", "B": "sandbox\n="}
-		sb, stop := newSandbox(t, fb, &sandbox.Config{Env: env}, nil)
+		sb, stop := newSandbox(t, fb, &sandbox.Options{Config: sandbox.Config{Env: env}})
 		defer stop()
 		clear(env)
 		rec, err := sb.Run(t.Context(), sandbox.Command{Shell: "env", Env: map[string]string{"A": "command", "C": ""}})
@@ -327,7 +327,7 @@ func TestExecutionMarshalsToTheDocumentedObject(t *testing.T) {
 			io.WriteString(p.Stderr, "€€")
 			return 7
 		})
-		sb, stop := newSandbox(t, fb, nil, nil)
+		sb, stop := newSandbox(t, fb, nil)
 		defer stop()
 		ex := start(t, sb, sandbox.Command{MaxOutput: 5})
 		decode := func(e *sandbox.Execution) map[string]any {

@@ -18,7 +18,7 @@ func (mb *member) scheduleLocked() {
 // dueLocked returns when mb expires if nothing happens with it until then. What
 // runs now counts as happening, so then it has to be asked again.
 func (mb *member) dueLocked() (due time.Time, ok bool) {
-	if idle := mb.m.opts.IdleTime; idle > 0 {
+	if idle := mb.idleTime; idle > 0 {
 		due, ok = mb.used.Add(idle), true
 		if mb.running > 0 {
 			due = time.Now().Add(idle)

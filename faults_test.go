@@ -131,7 +131,7 @@ func TestABackendThatDoesNotAnswerHoldsNoRecord(t *testing.T) {
 					s.Process, s.until = p, until
 					return &s
 				}}
-				sb, err := sandbox.New(t.Context(), d, nil, nil)
+				sb, err := sandbox.New(t.Context(), d, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -189,7 +189,7 @@ func TestAStartThatDoesNotAnswer(t *testing.T) {
 					time.Sleep(time.Hour)
 					return i.Start(context.WithoutCancel(ctx), spec)
 				}}
-				sb, err := sandbox.New(t.Context(), d, nil, nil)
+				sb, err := sandbox.New(t.Context(), d, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -264,7 +264,7 @@ func TestAStartThatEndsWithItsContext(t *testing.T) {
 					<-ctx.Done()
 					return tt.start(ctx)
 				}})
-				sb, stop := newSandbox(t, b, nil, nil)
+				sb, stop := newSandbox(t, b, nil)
 				defer stop()
 				rec, err := sb.Run(t.Context(), sandbox.Command{Shell: "cmd", Timeout: time.Second})
 				if err != nil {
@@ -294,7 +294,7 @@ func TestAStartInASandboxThatIsGone(t *testing.T) {
 					return nil, fmt.Errorf("driver: %w", backend.ErrGone)
 				}}
 				var observed atomic.Int64
-				sb, err := sandbox.New(t.Context(), d, nil, &sandbox.Options{Observer: faketest.Records(func(sandbox.Key, *sandbox.Execution) { observed.Add(1) })})
+				sb, err := sandbox.New(t.Context(), d, &sandbox.Options{Observer: faketest.Records(func(sandbox.Key, *sandbox.Execution) { observed.Add(1) })})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -362,7 +362,7 @@ func TestCloseIsBoundByItsContextAlone(t *testing.T) {
 			time.Sleep(time.Hour)
 			return i.Destroy(context.WithoutCancel(ctx))
 		}}
-		sb, err := sandbox.New(t.Context(), d, nil, nil)
+		sb, err := sandbox.New(t.Context(), d, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,7 @@ func TestFiles(t *testing.T) {
 		io.Copy(p.Stdout, r)
 		return 0
 	})
-	sb, stop := newSandbox(t, b, nil, nil)
+	sb, stop := newSandbox(t, b, nil)
 	ctx := t.Context()
 	files := sb.Files()
 	if err := files.Write(ctx, "f", strings.NewReader("written"), 0o644); err != nil {
@@ -67,7 +67,7 @@ func TestFiles(t *testing.T) {
 
 func TestFS(t *testing.T) {
 	b := fake.New(nil)
-	sb, stop := newSandbox(t, b, nil, nil)
+	sb, stop := newSandbox(t, b, nil)
 	defer stop()
 	ctx := t.Context()
 	if err := sb.Files().Mkdir(ctx, "tree/sub", 0o755); err != nil {
@@ -94,7 +94,7 @@ func TestDial(t *testing.T) {
 			http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello from inside") }))
 			return 0
 		})
-		sb, stop := newSandbox(t, b, nil, nil)
+		sb, stop := newSandbox(t, b, nil)
 		defer stop()
 		if _, err := sb.Dial(t.Context(), 8080); !errors.Is(err, backend.ErrRefused) {
 			t.Errorf("Dial of a port that nobody listens on gave %v", err)
@@ -171,7 +171,7 @@ func TestTerminal(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		b := fake.New(&fake.Options{Info: &backend.Info{Name: "plain"}})
-		sb, stop := newSandbox(t, b, nil, nil)
+		sb, stop := newSandbox(t, b, nil)
 		defer stop()
 		_, err := sb.Start(t.Context(), sandbox.Command{Shell: "x", Terminal: &sandbox.TerminalSize{}})
 		if !errors.Is(err, errors.ErrUnsupported) {

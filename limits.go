@@ -61,7 +61,7 @@ type slot struct {
 func (mb *member) slots() [3]slot {
 	opts := &mb.m.opts
 	return [3]slot{
-		{mb.own, "running executions in one sandbox", opts.MaxRunningPerSandbox},
+		{mb.own, "running executions in one sandbox", mb.maxRunning},
 		{mb.owner.slots, "running executions of one owner", opts.MaxRunningPerOwner},
 		{mb.m.slots, "running executions", opts.MaxRunning},
 	}

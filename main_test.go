@@ -16,9 +16,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // newSandbox returns a sandbox of b that is closed, and its backend with it,
 // when the test ends. In a synctest bubble, call the returned function instead.
-func newSandbox(t *testing.T, b *fake.Backend, cfg *sandbox.Config, opts *sandbox.Options) (sandbox.Sandbox, func()) {
+func newSandbox(t *testing.T, b *fake.Backend, opts *sandbox.Options) (sandbox.Sandbox, func()) {
 	t.Helper()
-	sb, err := sandbox.New(t.Context(), b, cfg, opts)
+	sb, err := sandbox.New(t.Context(), b, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

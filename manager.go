@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -62,6 +63,18 @@ type ManagerOptions struct {
 	// Logger takes errors that no caller can be given, such as that of a removal
 	// in the background. Nil is silent.
 	Logger *slog.Logger
+}
+
+// CreateOptions are what one sandbox of a Manager is made of, and where it differs
+// from the others. The zero value is the defaults.
+type CreateOptions struct {
+	// Config is what the backend makes the sandbox of. Its ID is not used. Without a
+	// Lifetime it has the manager's.
+	Config Config
+
+	IdleTime   time.Duration // 0 is the manager's; negative is no bound
+	MaxRunning int           // executions at once; 0 is the manager's MaxRunningPerSandbox; negative is no bound
+	Records    int           // finished executions kept; 0 is the manager's; negative is none
 }
 
 // A Manager holds many sandboxes of one backend by key: it creates them on first
@@ -135,17 +148,17 @@ func orDefault[T int | int64 | time.Duration](v, def T) T {
 	}
 }
 
-// Create makes a sandbox. With an empty key.Name its id is its name. The context
-// covers the creation only. The error wraps ErrExists when there is one of that
+// Create makes a sandbox. With an empty key.Name its id is its name. Nil opts are the
+// defaults; they are copied. The context covers the creation only. The error wraps ErrExists when there is one of that
 // key, ErrLimit, or ErrClosed, also when the manager is closed meanwhile.
-func (m *Manager) Create(ctx context.Context, key Key, cfg *Config) (Sandbox, error) {
+func (m *Manager) Create(ctx context.Context, key Key, opts *CreateOptions) (Sandbox, error) {
 	m.mu.Lock()
 	mb, ctx, err := m.addLocked(ctx, key)
 	m.mu.Unlock()
 	if err != nil {
 		return nil, &Error{Op: "create", Err: err}
 	}
-	m.create(ctx, mb, func(context.Context) (*Config, error) { return cfg, nil })
+	m.create(ctx, mb, func(context.Context) (*CreateOptions, error) { return opts, nil })
 	return mb.result()
 }
 
@@ -164,11 +177,11 @@ func (m *Manager) Get(key Key) (Sandbox, error) {
 // GetOrCreate returns the sandbox of that key, and makes it when there is none or
 // when the one there was has died. However many callers ask at once, one
 // creation happens; the context covers the waiting for it, and it is given up
-// when nobody waits any more. Config is asked what to make it of, only when it is
-// made; its error is returned as it is, and its panic is that of every caller that
-// waits. A nil config is the backend's defaults.
-func (m *Manager) GetOrCreate(ctx context.Context, key Key, config func(context.Context) (*Config, error)) (Sandbox, error) {
-	mb, err := m.join(ctx, key, config)
+// when nobody waits any more. Options is called only when a sandbox is made, to say
+// how; its error is returned as it is, and its panic is that of every caller that
+// waits. Nil options, and what returns nil, are the defaults.
+func (m *Manager) GetOrCreate(ctx context.Context, key Key, options func(context.Context) (*CreateOptions, error)) (Sandbox, error) {
+	mb, err := m.join(ctx, key, options)
 	if err != nil {
 		return nil, &Error{Op: "create", Err: err}
 	}
@@ -181,24 +194,36 @@ func (m *Manager) GetOrCreate(ctx context.Context, key Key, config func(context.
 	}
 }
 
-// List returns the sandboxes of one owner in one namespace, oldest first.
-func (m *Manager) List(owner, namespace string) []Sandbox {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var boxes []*box
-	for key, mb := range m.members {
-		if key.Owner == owner && key.Namespace == namespace && mb.created() {
-			boxes = append(boxes, mb.box)
+// All returns the sandboxes that there are when the iteration begins, oldest first.
+// The loop may call the manager's methods.
+func (m *Manager) All() iter.Seq2[Key, Sandbox] {
+	return m.list(func(Key) bool { return true })
+}
+
+// OwnedBy is All for the sandboxes of one owner.
+func (m *Manager) OwnedBy(owner string) iter.Seq2[Key, Sandbox] {
+	return m.list(func(key Key) bool { return key.Owner == owner })
+}
+
+func (m *Manager) list(match func(Key) bool) iter.Seq2[Key, Sandbox] {
+	return func(yield func(Key, Sandbox) bool) {
+		var members []*member
+		m.mu.Lock()
+		for key, mb := range m.members {
+			if match(key) && mb.created() {
+				members = append(members, mb)
+			}
+		}
+		m.mu.Unlock()
+		slices.SortFunc(members, func(a, b *member) int {
+			return cmp.Or(a.box.created.Compare(b.box.created), strings.Compare(a.id, b.id))
+		})
+		for _, mb := range members {
+			if !yield(mb.key, mb.box) {
+				return
+			}
 		}
 	}
-	slices.SortFunc(boxes, func(a, b *box) int {
-		return cmp.Or(a.created.Compare(b.created), strings.Compare(a.id, b.id))
-	})
-	list := make([]Sandbox, len(boxes))
-	for i, b := range boxes {
-		list[i] = b
-	}
-	return list
 }
 
 // Remove closes the sandbox of that key and forgets it. The error wraps

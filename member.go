@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,12 @@ type member struct {
 	key   Key
 	id    string
 	owner *owner
-	own   *semaphore.Weighted // the slots of its own
+
+	// Set before there is a box.
+	opts       CreateOptions // as given
+	idleTime   time.Duration // 0 is no bound
+	maxRunning int           // 0 is no bound
+	own        *semaphore.Weighted
 
 	ready   chan struct{}           // closed when the creation is over
 	box     *box                    // once ready; nil when the creation failed
@@ -39,7 +45,6 @@ func (m *Manager) newMemberLocked(key Key, id string) *member {
 		m:     m,
 		key:   key,
 		id:    id,
-		own:   newSlots(m.opts.MaxRunningPerSandbox),
 		ready: make(chan struct{}),
 		used:  time.Now(),
 	}
@@ -71,7 +76,7 @@ func (m *Manager) addLocked(ctx context.Context, key Key) (*member, context.Cont
 
 // join returns the member of that key for a caller that will wait for it, and
 // begins to create it when there is none alive.
-func (m *Manager) join(ctx context.Context, key Key, config func(context.Context) (*Config, error)) (*member, error) {
+func (m *Manager) join(ctx context.Context, key Key, options func(context.Context) (*CreateOptions, error)) (*member, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -88,7 +93,7 @@ func (m *Manager) join(ctx context.Context, key Key, config func(context.Context
 			return nil, err
 		}
 		mb = added
-		m.background.Go(func() { m.create(ctx, mb, config) })
+		m.background.Go(func() { m.create(ctx, mb, options) })
 	}
 	mb.used = time.Now()
 	mb.waiting++
@@ -108,29 +113,29 @@ func (m *Manager) leave(mb *member) {
 }
 
 // create makes the sandbox of mb, and ends with ready closed.
-func (m *Manager) create(ctx context.Context, mb *member, config func(context.Context) (*Config, error)) {
+func (m *Manager) create(ctx context.Context, mb *member, options func(context.Context) (*CreateOptions, error)) {
 	defer mb.abandon(nil)
 	defer close(mb.ready)
 	defer func() {
-		if mb.box == nil && mb.err == nil { // config has ended the goroutine
-			m.fail(mb, errNoConfig)
+		if mb.box == nil && mb.err == nil { // options has ended the goroutine
+			m.fail(mb, errNoOptions)
 		}
 	}()
-	var cfg Config
-	if config != nil {
-		c, err := m.ask(ctx, mb, config)
+	var opts CreateOptions
+	if options != nil {
+		o, err := m.ask(ctx, mb, options)
 		if err != nil {
 			m.fail(mb, given(ctx, err))
 			return
 		}
-		if c != nil {
-			cfg = *c
+		if o != nil {
+			opts = *o
 		}
 	}
-	if cfg.Lifetime == 0 {
-		cfg.Lifetime = m.opts.Lifetime
+	if opts.Config.Lifetime == 0 {
+		opts.Config.Lifetime = m.opts.Lifetime
 	}
-	b, err := newBox(ctx, m.backend, mb.id, &cfg, mb.options(), mb)
+	b, err := newBox(ctx, m.backend, mb.id, mb.setOptions(opts), mb)
 	if err != nil {
 		m.fail(mb, given(ctx, err))
 		return
@@ -141,19 +146,19 @@ func (m *Manager) create(ctx context.Context, mb *member, config func(context.Co
 	mb.scheduleLocked()
 }
 
-// ask calls config. Its panic is an error until it reaches who waits.
-func (m *Manager) ask(ctx context.Context, mb *member, config func(context.Context) (*Config, error)) (c *Config, err error) {
-	caught := protect(func() { c, err = config(ctx) })
+// ask calls options. Its panic is an error until it reaches who waits.
+func (m *Manager) ask(ctx context.Context, mb *member, options func(context.Context) (*CreateOptions, error)) (o *CreateOptions, err error) {
+	caught := protect(func() { o, err = options(ctx) })
 	if caught == nil {
-		return c, err
+		return o, err
 	}
-	logError(m.opts.Logger, "the function that gives the Config has panicked", "owner", mb.key.Owner,
+	logError(m.opts.Logger, "the function that gives the options has panicked", "owner", mb.key.Owner,
 		"namespace", mb.key.Namespace, "name", mb.key.Name, "panic", caught.value, "stack", string(caught.stack))
 	return nil, caught
 }
 
-// errNoConfig is the error of a creation whose config did not return.
-var errNoConfig = &Error{Op: "create", Err: errors.New("the function that gives the Config has ended its goroutine")}
+// errNoOptions is the error of a creation whose options did not return.
+var errNoOptions = &Error{Op: "create", Err: errors.New("the function that gives the options has ended its goroutine")}
 
 // given returns what a creation failed for with err: when the manager was closed
 // meanwhile, that is why.
@@ -164,8 +169,15 @@ func given(ctx context.Context, err error) error {
 	return err
 }
 
-func (mb *member) options() Options {
-	return Options{Records: mb.m.opts.Records, Logger: mb.m.opts.Logger}
+// setOptions sets what mb has of its own, before there is a box. It returns those of
+// the box.
+func (mb *member) setOptions(o CreateOptions) Options {
+	m := &mb.m.opts
+	mb.opts = o
+	mb.idleTime = orDefault(o.IdleTime, m.IdleTime)
+	mb.maxRunning = orDefault(o.MaxRunning, m.MaxRunningPerSandbox)
+	mb.own = newSlots(mb.maxRunning)
+	return Options{Config: o.Config, Records: cmp.Or(o.Records, m.Records), Logger: m.Logger}
 }
 
 // fail ends a creation without a sandbox.

@@ -81,7 +81,7 @@ func TestAManagersObserver(t *testing.T) {
 	managed(t, b, opts, func(t *testing.T, m *sandbox.Manager) {
 		d.began = time.Now()
 		asked, cancel := context.WithCancel(traced(t.Context(), "create"))
-		sb, err := m.Create(asked, key("n"), &sandbox.Config{Labels: map[string]string{"a": "b"}})
+		sb, err := m.Create(asked, key("n"), &sandbox.CreateOptions{Config: sandbox.Config{Labels: map[string]string{"a": "b"}}})
 		cancel()
 		if err != nil {
 			t.Fatal(err)
@@ -155,7 +155,7 @@ func TestASandboxesOwnObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{began: time.Now()}
 		b := sleepy(nil)
-		sb, err := sandbox.New(traced(t.Context(), "new"), b, nil, &sandbox.Options{Observer: diarist{diary: d}})
+		sb, err := sandbox.New(traced(t.Context(), "new"), b, &sandbox.Options{Observer: diarist{diary: d}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ func bubble(t *testing.T, h fake.Handler, f func(t *testing.T, sb sandbox.Sandbo
 	synctest.Test(t, func(t *testing.T) {
 		b := fake.New(nil)
 		b.Handle("cmd", h)
-		sb, stop := newSandbox(t, b, nil, nil)
+		sb, stop := newSandbox(t, b, nil)
 		defer stop()
 		f(t, sb)
 	})

@@ -31,7 +31,7 @@ func Example() {
 			return err
 		}
 		defer b.Close(context.WithoutCancel(ctx)) // also after Ctrl-C, which ends ctx
-		sb, err := sandbox.New(ctx, b, nil, nil)
+		sb, err := sandbox.New(ctx, b, nil)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func TestReadmeFake(t *testing.T) {
 			p.Sleep(time.Hour)
 			return 0
 		})
-		sb, err := sandbox.New(t.Context(), b, nil, nil)
+		sb, err := sandbox.New(t.Context(), b, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,18 +2,21 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
 )
 
-// The labels by which a Manager finds the key of a sandbox again.
+// The labels by which a Manager finds the key and the options of a sandbox again.
 const (
 	ownLabels      = "sandbox-go."
 	labelOwner     = ownLabels + "owner"
 	labelNamespace = ownLabels + "namespace"
 	labelName      = ownLabels + "name"
+	labelOptions   = ownLabels + "options" // keptOptions
 )
 
 // userLabels returns labels without the library's own.
@@ -30,13 +33,24 @@ func (mb *member) label(cfg *Config) {
 	cfg.Labels[labelOwner] = mb.key.Owner
 	cfg.Labels[labelNamespace] = mb.key.Namespace
 	cfg.Labels[labelName] = mb.key.Name
+	kept := keptOptions{IdleTime: mb.opts.IdleTime, MaxRunning: mb.opts.MaxRunning, Records: mb.opts.Records}
+	if text, err := json.Marshal(kept); err == nil && kept != (keptOptions{}) {
+		cfg.Labels[labelOptions] = string(text)
+	}
+}
+
+// keptOptions are the CreateOptions beside the Config, as a label has them.
+type keptOptions struct {
+	IdleTime   time.Duration `json:"idle_time_ns,omitempty"`
+	MaxRunning int           `json:"max_running,omitempty"`
+	Records    int           `json:"records,omitempty"`
 }
 
 // Restore takes up the sandboxes that an earlier process of the service left
 // behind, each under its key, where the backend keeps them (backend.Opener). Call
 // it before anything else. It takes up what it can even when it returns an error;
 // a sandbox whose key is in use is removed. Limits do not apply to what it takes
-// up, but expiry does.
+// up, but expiry does. They keep their CreateOptions.
 func (m *Manager) Restore(ctx context.Context) error {
 	opener, ok := m.backend.(backend.Opener)
 	if !ok {
@@ -64,7 +78,10 @@ func (m *Manager) adopt(ctx context.Context, o backend.Opened) {
 	if mb.key.Name == "" {
 		mb.key.Name = mb.id
 	}
-	mb.box = openBox(m.backend.Info(), *o.Config, o.Instance, o.CreatedAt, mb.options(), mb)
+	var kept keptOptions
+	_ = json.Unmarshal([]byte(labels[labelOptions]), &kept) // without them the defaults hold
+	opts := CreateOptions{Config: *o.Config, IdleTime: kept.IdleTime, MaxRunning: kept.MaxRunning, Records: kept.Records}
+	mb.box = openBox(m.backend.Info(), o.Instance, o.CreatedAt, mb.setOptions(opts), mb)
 	mb.box.begin(ctx, Observer.SandboxRecovered)
 	mb.abandon = func(error) {}
 	close(mb.ready)

@@ -87,9 +87,12 @@ const (
 	SandboxFailed  SandboxStatus = "failed" // it died
 )
 
-// Options are what a sandbox does besides running commands. Nil and the zero
-// value are the defaults.
+// Options are what a sandbox of New is made of, and what it does besides running
+// commands. The zero value is the defaults.
 type Options struct {
+	// Config is what the backend makes the sandbox of. Its ID is not used.
+	Config Config
+
 	// Records is how many finished executions are kept; the oldest are dropped.
 	// 0 is 100; negative keeps none.
 	Records int
@@ -102,17 +105,17 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// New makes a sandbox in b. The context covers the creation only. Nil for cfg and
-// opts are the defaults; both are copied, and Config.ID is ignored. The error is
-// an *Error; it wraps errors.ErrUnsupported when b cannot honour a setting of
-// cfg. It does not expire: a Manager's sandboxes do. Close it before b: a sandbox
-// whose backend is closed is gone, and what ran in it is lost.
-func New(ctx context.Context, b backend.Backend, cfg *Config, opts *Options) (Sandbox, error) {
+// New makes a sandbox in b. The context covers the creation only. Nil opts are the
+// defaults; they are copied. The error is an *Error; it wraps errors.ErrUnsupported
+// when b cannot honour a setting of opts.Config. The sandbox does not expire: a
+// Manager's do. Close it before b: a sandbox whose backend is closed is gone, and what
+// ran in it is lost.
+func New(ctx context.Context, b backend.Backend, opts *Options) (Sandbox, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	sb, err := newBox(ctx, b, newID("sbx_"), cfg, o, unmanaged{&events{to: o.Observer, log: o.Logger}})
+	sb, err := newBox(ctx, b, newID("sbx_"), o, unmanaged{&events{to: o.Observer, log: o.Logger}})
 	if err != nil {
 		return nil, err
 	}

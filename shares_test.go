@@ -143,7 +143,7 @@ func TestShares(t *testing.T) {
 	t.Run("a-creation-that-failed-is-given-back", func(t *testing.T) {
 		managed(t, sleepy(nil), &sandbox.ManagerOptions{MaxSandboxes: 4}, func(t *testing.T, m *sandbox.Manager) {
 			for range 3 {
-				_, err := m.GetOrCreate(t.Context(), owned("o", "n"), func(context.Context) (*sandbox.Config, error) {
+				_, err := m.GetOrCreate(t.Context(), owned("o", "n"), func(context.Context) (*sandbox.CreateOptions, error) {
 					return nil, errors.New("no")
 				})
 				if err == nil || errors.Is(err, sandbox.ErrLimit) {

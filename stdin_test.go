@@ -112,7 +112,7 @@ func TestIdempotentStart(t *testing.T) {
 	b := fake.New(nil)
 	b.Handle("cmd", func(p *fake.Process) int { runs++; p.Sleep(time.Second); io.WriteString(p.Stdout, "x"); return 0 })
 	synctest.Test(t, func(t *testing.T) {
-		sb, stop := newSandbox(t, b, nil, &sandbox.Options{Records: 1})
+		sb, stop := newSandbox(t, b, &sandbox.Options{Records: 1})
 		defer stop()
 		first := start(t, sb, sandbox.Command{Key: "k"})
 		again, s, err := sb.Follow(t.Context(), sandbox.Command{Shell: "another", Key: "k"})

@@ -58,7 +58,7 @@ func TestCloseWaitsForTheObserver(t *testing.T) {
 			var log bytes.Buffer
 			seen := 0
 			b := sleepy(nil)
-			sb, err := sandbox.New(t.Context(), b, nil, &sandbox.Options{
+			sb, err := sandbox.New(t.Context(), b, &sandbox.Options{
 				Observer: faketest.Records(func(sandbox.Key, *sandbox.Execution) { time.Sleep(tt.delay); seen++ }),
 				Logger:   slog.New(slog.NewTextHandler(&log, nil)),
 			})
@@ -93,7 +93,7 @@ func TestAStuckObserverIsToldOf(t *testing.T) {
 		until := make(chan struct{})
 		seen := 0
 		b := sleepy(nil)
-		sb, stop := newSandbox(t, b, nil, &sandbox.Options{
+		sb, stop := newSandbox(t, b, &sandbox.Options{
 			Observer: faketest.Records(func(sandbox.Key, *sandbox.Execution) { <-until; seen++ }),
 			Logger:   slog.New(slog.NewTextHandler(&log, nil)),
 		})
@@ -226,7 +226,7 @@ func TestAStdinThatBlocksHoldsNothing(t *testing.T) {
 		b := fake.New(nil)
 		b.Handle("true", fake.Result(0, "", ""))
 		b.Handle("cat", func(p *fake.Process) int { io.Copy(p.Stdout, p.Stdin); return 0 })
-		sb, stop := newSandbox(t, b, nil, nil)
+		sb, stop := newSandbox(t, b, nil)
 		for _, open := range []bool{false, true} {
 			for text, want := range map[string]sandbox.Status{"true": sandbox.Completed, "cat": sandbox.TimedOut} {
 				blocks := readerFunc(func([]byte) (int, error) { <-until; return 0, io.EOF })
@@ -254,14 +254,14 @@ func TestAConfigThatPanics(t *testing.T) {
 							t.Errorf("a caller recovered %v, want %v", got, value)
 						}
 					}()
-					m.GetOrCreate(t.Context(), key("n"), func(context.Context) (*sandbox.Config, error) {
+					m.GetOrCreate(t.Context(), key("n"), func(context.Context) (*sandbox.CreateOptions, error) {
 						time.Sleep(time.Second)
 						panic(value)
 					})
 				})
 			}
 			callers.Wait()
-			_, err := m.GetOrCreate(t.Context(), key("n"), func(context.Context) (*sandbox.Config, error) {
+			_, err := m.GetOrCreate(t.Context(), key("n"), func(context.Context) (*sandbox.CreateOptions, error) {
 				runtime.Goexit()
 				return nil, nil
 			})
@@ -278,7 +278,7 @@ func TestAConfigThatPanics(t *testing.T) {
 // Reading what is written to a sandbox's files is done for the user too.
 func TestAContentThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sb, stop := newSandbox(t, fake.New(nil), nil, nil)
+		sb, stop := newSandbox(t, fake.New(nil), nil)
 		defer stop()
 		broken := errors.New("broken")
 		panics := func() io.Reader { return readerFunc(func([]byte) (int, error) { panic(broken) }) }
@@ -424,7 +424,7 @@ func TestCreationsDuringClose(t *testing.T) {
 			})
 		}
 		callers.Go(func() {
-			_, err := m.GetOrCreate(t.Context(), key("c"), func(ctx context.Context) (*sandbox.Config, error) {
+			_, err := m.GetOrCreate(t.Context(), key("c"), func(ctx context.Context) (*sandbox.CreateOptions, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			})

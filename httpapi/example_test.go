@@ -68,7 +68,7 @@ func ExampleError() {
 
 	h := httpapi.New(m, &httpapi.Options{
 		Authenticate: httpapi.Anyone,
-		NewSandbox: func(context.Context, *httpapi.NewSandboxRequest) (*sandbox.Config, error) {
+		NewSandbox: func(context.Context, *httpapi.NewSandboxRequest) (*sandbox.CreateOptions, error) {
 			return nil, &httpapi.Error{Status: http.StatusPaymentRequired, Message: "Credit balance exhausted."}
 		},
 	})

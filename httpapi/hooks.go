@@ -50,13 +50,13 @@ func (c *call) authorize(cmd *sandbox.Command) error {
 	return cmd.Validate()
 }
 
-// config asks what a new sandbox of that key is made of.
-func (c *call) config(ctx context.Context, key sandbox.Key) (*sandbox.Config, error) {
+// createOptions asks what a new sandbox of that key is made of.
+func (c *call) createOptions(ctx context.Context, key sandbox.Key) (*sandbox.CreateOptions, error) {
 	if c.api.opts.NewSandbox == nil {
 		return nil, nil
 	}
-	cfg, err := c.api.opts.NewSandbox(ctx, &NewSandboxRequest{Principal: c.principal, Key: key, Request: c.r})
-	return cfg, hookError(err)
+	opts, err := c.api.opts.NewSandbox(ctx, &NewSandboxRequest{Principal: c.principal, Key: key, Request: c.r})
+	return opts, hookError(err)
 }
 
 // hookError returns what the error of a user's function is answered with.

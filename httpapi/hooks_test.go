@@ -73,9 +73,9 @@ func TestOptions(t *testing.T) {
 			Path string
 		}
 		var asked []question
-		given := &sandbox.Config{Image: "img", Env: map[string]string{"A": "1"}, Labels: map[string]string{"l": "1"}, Lifetime: 30 * time.Minute}
+		given := &sandbox.CreateOptions{Config: sandbox.Config{Image: "img", Env: map[string]string{"A": "1"}, Labels: map[string]string{"l": "1"}, Lifetime: 30 * time.Minute}}
 		w := start(t, func(w *world) {
-			w.opts.NewSandbox = func(_ context.Context, r *httpapi.NewSandboxRequest) (*sandbox.Config, error) {
+			w.opts.NewSandbox = func(_ context.Context, r *httpapi.NewSandboxRequest) (*sandbox.CreateOptions, error) {
 				if r.Principal.Owner != r.Key.Owner {
 					t.Errorf("the principal is %+v, the key %+v", r.Principal, r.Key)
 				}
@@ -119,8 +119,8 @@ func TestOptions(t *testing.T) {
 		}, configs); diff != "" {
 			t.Errorf("made (-want +got):\n%s", diff)
 		}
-		if len(given.Labels) != 1 {
-			t.Errorf("the labels that were given are now %v", given.Labels)
+		if len(given.Config.Labels) != 1 {
+			t.Errorf("the labels that were given are now %v", given.Config.Labels)
 		}
 	})
 
@@ -267,7 +267,7 @@ func TestLog(t *testing.T) {
 					return a
 				},
 			}))
-			w.opts.NewSandbox = func(_ context.Context, r *httpapi.NewSandboxRequest) (*sandbox.Config, error) {
+			w.opts.NewSandbox = func(_ context.Context, r *httpapi.NewSandboxRequest) (*sandbox.CreateOptions, error) {
 				if r.Key.Namespace == httpapi.Agents {
 					return nil, errors.New("the cause")
 				}
@@ -299,7 +299,7 @@ func TestPanicsOfHooks(t *testing.T) {
 			w.opts.Authenticate = func(r *http.Request) (httpapi.Principal, error) { f(); return httpapi.Principal{Owner: "a"}, nil }
 		},
 		"new-sandbox": func(w *world, f func()) {
-			w.opts.NewSandbox = func(context.Context, *httpapi.NewSandboxRequest) (*sandbox.Config, error) {
+			w.opts.NewSandbox = func(context.Context, *httpapi.NewSandboxRequest) (*sandbox.CreateOptions, error) {
 				f()
 				return nil, nil
 			}

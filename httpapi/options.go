@@ -26,9 +26,9 @@ type Options struct {
 
 	// NewSandbox decides what a sandbox is made of, when one is about to be
 	// made: by its first use in rooms and agents, by request in sandboxes. Its context
-	// ends when nobody waits for the sandbox any more. Nil, and a nil Config, are the
-	// backend's defaults. The Config is not changed.
-	NewSandbox func(context.Context, *NewSandboxRequest) (*sandbox.Config, error)
+	// ends when nobody waits for the sandbox any more. Nil, and nil options, are the
+	// defaults. The options are not changed.
+	NewSandbox func(context.Context, *NewSandboxRequest) (*sandbox.CreateOptions, error)
 
 	// Authorize may refuse a command, or change it, before anything is made or
 	// started for it. Nil allows every command.

@@ -57,8 +57,8 @@ func (c *call) startIn(key sandbox.Key, cmd sandbox.Command, wait time.Duration)
 
 // sandboxOf returns the sandbox of that key, which is made when there is none.
 func (c *call) sandboxOf(key sandbox.Key) (sandbox.Sandbox, error) {
-	return c.api.manager.GetOrCreate(c.r.Context(), key, func(ctx context.Context) (*sandbox.Config, error) {
-		return c.config(ctx, key)
+	return c.api.manager.GetOrCreate(c.r.Context(), key, func(ctx context.Context) (*sandbox.CreateOptions, error) {
+		return c.createOptions(ctx, key)
 	})
 }
 

@@ -151,13 +151,13 @@ func createSandbox(c *call) error {
 		return err
 	}
 	key := sandbox.Key{Owner: c.principal.Owner, Namespace: c.api.name}
-	given, err := c.config(c.r.Context(), key)
+	given, err := c.createOptions(c.r.Context(), key)
 	if err != nil {
 		return err
 	}
-	cfg := c.api.sized(given, size, time.Duration(minutes)*time.Minute)
+	opts := c.api.sized(given, size, time.Duration(minutes)*time.Minute)
 	c.lift()
-	sb, err := c.api.manager.Create(c.r.Context(), key, cfg)
+	sb, err := c.api.manager.Create(c.r.Context(), key, opts)
 	c.limit()
 	if errors.Is(err, sandbox.ErrClosed) {
 		return &Error{Status: http.StatusServiceUnavailable, Message: "the service is shutting down", err: err}
@@ -171,11 +171,12 @@ func createSandbox(c *call) error {
 
 // sized returns given with the size and the lifetime that a client asks for; 0 is
 // the default one. NewSandbox's own lifetime is the longest that a client gets.
-func (a *api) sized(given *sandbox.Config, size string, lifetime time.Duration) *sandbox.Config {
-	var cfg sandbox.Config
+func (a *api) sized(given *sandbox.CreateOptions, size string, lifetime time.Duration) *sandbox.CreateOptions {
+	var opts sandbox.CreateOptions
 	if given != nil {
-		cfg = *given
+		opts = *given
 	}
+	cfg := &opts.Config
 	switch {
 	case cfg.Lifetime <= 0 && lifetime == 0:
 		cfg.Lifetime = defaultMinutes * time.Minute
@@ -191,7 +192,7 @@ func (a *api) sized(given *sandbox.Config, size string, lifetime time.Duration) 
 	}
 	cfg.Labels[labelSize] = size
 	cfg.Labels[labelMinutes] = strconv.FormatFloat(cfg.Lifetime.Minutes(), 'f', -1, 64)
-	return &cfg
+	return &opts
 }
 
 // intoSize decodes a sandbox's size.
@@ -213,7 +214,13 @@ func listSandboxes(c *call) error {
 	if err != nil {
 		return err
 	}
-	boxes, more, err := cut(p, c.api.manager.List(c.principal.Owner, c.api.name))
+	var own []sandbox.Sandbox
+	for key, sb := range c.api.manager.OwnedBy(c.principal.Owner) {
+		if key.Namespace == c.api.name {
+			own = append(own, sb)
+		}
+	}
+	boxes, more, err := cut(p, own)
 	if err != nil {
 		return err
 	}

@@ -113,7 +113,7 @@ func wire() []wireTest {
 	}
 	config := func(err error) func(*world) {
 		return func(w *world) {
-			w.opts.NewSandbox = func(_ context.Context, r *httpapi.NewSandboxRequest) (*sandbox.Config, error) {
+			w.opts.NewSandbox = func(_ context.Context, r *httpapi.NewSandboxRequest) (*sandbox.CreateOptions, error) {
 				if r.Key.Name == "warm" || r.Key.Namespace == httpapi.Sandboxes && r.Key.Name != "" {
 					return nil, nil
 				}
@@ -511,7 +511,7 @@ func wire() []wireTest {
 // populate makes what paths of the table speak of.
 func (w *world) populate(t *testing.T) *strings.Replacer {
 	t.Helper()
-	made := &sandbox.Config{Labels: map[string]string{"made": "before"}}
+	made := &sandbox.CreateOptions{Config: sandbox.Config{Labels: map[string]string{"made": "before"}}}
 	create := func(owner, api, name string) sandbox.Sandbox {
 		sb, err := w.manager.Create(t.Context(), sandbox.Key{Owner: owner, Namespace: api, Name: name}, made)
 		if errors.Is(err, sandbox.ErrLimit) {

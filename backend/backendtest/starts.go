@@ -107,7 +107,7 @@ func startCases() []Case {
 				if i == 2 {
 					use = measure()
 				}
-				sb, err := sandbox.New(s.ctx, s.backend, s.h.Refused, nil)
+				sb, err := sandbox.New(s.ctx, s.backend, &sandbox.Options{Config: *s.h.Refused})
 				var typed *sandbox.Error
 				if !errors.As(err, &typed) || sb != nil {
 					s.Fatalf("want an *Error, got %v", err)

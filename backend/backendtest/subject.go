@@ -44,7 +44,11 @@ func (s *subject) newSandbox() sandbox.Sandbox {
 
 func (s *subject) newSandboxIn(b backend.Backend, cfg *backend.Config) sandbox.Sandbox {
 	s.Helper()
-	sb, err := sandbox.New(s.ctx, b, cfg, nil)
+	opts := &sandbox.Options{}
+	if cfg != nil {
+		opts.Config = *cfg
+	}
+	sb, err := sandbox.New(s.ctx, b, opts)
 	if err != nil {
 		s.Fatalf("create: %v", err)
 	}

@@ -148,7 +148,7 @@ func BenchmarkSandbox(b *testing.B) {
 	backend := newBackend(b, docker.Options{})
 	ctx := context.Background()
 	for b.Loop() {
-		sb, err := sandbox.New(ctx, backend, nil, nil)
+		sb, err := sandbox.New(ctx, backend, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -242,7 +242,7 @@ func TestLimitsAreEnforcedOrRefused(t *testing.T) {
 			if b.Info().OwnKernel {
 				t.Skip("limits are not to be seen from inside")
 			}
-			sb, err := sandbox.New(testContext(t), b, nil, nil)
+			sb, err := sandbox.New(testContext(t), b, nil)
 			if err == nil {
 				closeIn(t, sb.Close)
 			}

@@ -95,7 +95,11 @@ func closeIn(tb testing.TB, close func(context.Context) error) {
 // newSandbox returns a sandbox of b, which is closed in the end.
 func newSandbox(tb testing.TB, b backend.Backend, cfg *backend.Config) sandbox.Sandbox {
 	tb.Helper()
-	sb, err := sandbox.New(testContext(tb), b, cfg, nil)
+	opts := &sandbox.Options{}
+	if cfg != nil {
+		opts.Config = *cfg
+	}
+	sb, err := sandbox.New(testContext(tb), b, opts)
 	if err != nil {
 		tb.Fatal(err)
 	}

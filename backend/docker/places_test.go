@@ -62,7 +62,7 @@ func TestImagePlaces(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer closeIn(t, b.Close)
-			sb, err := sandbox.New(ctx, b, nil, nil)
+			sb, err := sandbox.New(ctx, b, nil)
 			switch {
 			case test.bad && !errors.Is(err, docker.BadImage):
 				t.Errorf("got %v, want %v", err, docker.BadImage)

@@ -44,9 +44,9 @@ func sleepService() {
 	check(err)
 	b, err := docker.New(context.Background(), &docker.Options{Owner: os.Getenv(ownerVar), Image: os.Getenv(imageVar), AbandonAfter: abandon})
 	check(err)
-	sb, err := sandbox.New(context.Background(), b, &sandbox.Config{
+	sb, err := sandbox.New(context.Background(), b, &sandbox.Options{Config: sandbox.Config{
 		Lifetime: lifetime, Env: map[string]string{"KEPT": "yes"}, Labels: map[string]string{"room": "blue"},
-	}, nil)
+	}})
 	check(err)
 	e, stream, err := sb.Follow(context.Background(), sandbox.Command{Shell: "echo kept >file; echo begun; sleep 5555"})
 	check(err)

@@ -80,7 +80,7 @@ func TestAgentVolumeTwoServices(t *testing.T) {
 	for range 3 {
 		b := newBackend(t, docker.Options{})
 		both.Go(func() {
-			sb, err := sandbox.New(ctx, b, nil, nil)
+			sb, err := sandbox.New(ctx, b, nil)
 			if err != nil {
 				t.Error(err)
 				return

@@ -18,7 +18,7 @@ func Example() {
 	defer b.Close(ctx)
 	b.Handle("go test", fake.Result(1, "", "FAIL\n"))
 
-	sb, err := sandbox.New(ctx, b, nil, nil)
+	sb, err := sandbox.New(ctx, b, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -105,7 +105,7 @@ func ExampleOptions() {
 		},
 	})
 	defer b.Close(ctx)
-	_, err := sandbox.New(ctx, b, &sandbox.Config{Image: "busybox"}, nil)
+	_, err := sandbox.New(ctx, b, &sandbox.Options{Config: sandbox.Config{Image: "busybox"}})
 	fmt.Println(err)
 	show(ctx, b, sandbox.Command{Argv: []string{"make"}})
 	// Output:
@@ -135,7 +135,7 @@ func ExampleBackend_Calls() {
 
 // show runs a command in a sandbox of its own and prints how it ended.
 func show(ctx context.Context, b backend.Backend, cmd sandbox.Command) {
-	sb, err := sandbox.New(ctx, b, nil, nil)
+	sb, err := sandbox.New(ctx, b, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -25,7 +25,7 @@ func newSandbox(b *testing.B) sandbox.Sandbox {
 	if err != nil {
 		b.Fatal(err)
 	}
-	sb, err := sandbox.New(b.Context(), back, nil, nil)
+	sb, err := sandbox.New(b.Context(), back, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

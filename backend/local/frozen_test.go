@@ -65,7 +65,7 @@ func TestCommandStopsItsSupervisor(t *testing.T) {
 		t.Skip("a command's user is the sandbox's own here, and may not signal its supervisor")
 	}
 	t.Parallel()
-	sb, err := sandbox.New(t.Context(), newBackend(t, nil), nil, nil)
+	sb, err := sandbox.New(t.Context(), newBackend(t, nil), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

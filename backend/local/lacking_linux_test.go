@@ -99,7 +99,7 @@ func listDescriptors() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	defer b.Close(ctx)
-	sb, err := sandbox.New(ctx, b, nil, nil)
+	sb, err := sandbox.New(ctx, b, nil)
 	if err != nil {
 		return err
 	}

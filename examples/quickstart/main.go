@@ -29,7 +29,7 @@ func tour(ctx context.Context) error {
 		return err
 	}
 	defer b.Close(context.WithoutCancel(ctx)) // also after Ctrl-C, which ends ctx
-	sb, err := sandbox.New(ctx, b, nil, nil)
+	sb, err := sandbox.New(ctx, b, nil)
 	if err != nil {
 		return err
 	}
