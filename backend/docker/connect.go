@@ -18,14 +18,18 @@ var errUnusable = errors.New("docker: the image's directories are of no use")
 // pausePoll is how often a paused container is looked at.
 const pausePoll = 100 * time.Millisecond
 
+// dialTime bounds one attempt to connect to an agent.
+const dialTime = 30 * time.Second
+
 // dialAgent starts an agent in the container and connects to it: the streams of
-// one exec are the connection. A container that is paused is waited for.
+// one exec are the connection. A container that is paused is waited for; one that
+// ends, or an engine that hangs, is not.
 func (i *instance) dialAgent(ctx context.Context, opts agent.Options) (*agent.Conn, error) {
 	i.mu.Lock()
 	fresh := i.fresh
 	i.mu.Unlock()
 	for {
-		conn, err := i.b.dialAgent(ctx, i.container, i.user, fresh, opts)
+		conn, err := i.dialOnce(ctx, fresh, opts)
 		if err == nil || ctx.Err() != nil || !i.check(ctx) || !i.isPaused() {
 			return conn, err
 		}
@@ -35,6 +39,15 @@ func (i *instance) dialAgent(ctx context.Context, opts agent.Options) (*agent.Co
 		case <-time.After(pausePoll):
 		}
 	}
+}
+
+// dialOnce makes one attempt.
+func (i *instance) dialOnce(ctx context.Context, fresh bool, opts agent.Options) (*agent.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTime, &Error{NoEngine, i.b.host, "see whether the engine hangs", nil})
+	defer cancel()
+	defer context.AfterFunc(i.alive, cancel)()
+	conn, err := i.b.dialAgent(ctx, i.container, i.user, fresh, opts)
+	return conn, unanswered(ctx, err)
 }
 
 func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh bool, opts agent.Options) (*agent.Conn, error) {

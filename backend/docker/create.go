@@ -89,6 +89,10 @@ func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*in
 	if err != nil {
 		return nil, b.refusal(p, err)
 	}
+	b.logWarnings(made.Warnings)
+	if err := enforced(p.limits, dropped(made.Warnings)); err != nil {
+		return nil, err
+	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/events"
 	"github.com/moby/moby/client"
@@ -21,8 +20,10 @@ func (i *instance) check(ctx context.Context) bool {
 	if i.why() != nil {
 		return true
 	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
 	found, err := i.b.api.ContainerInspect(ctx, i.container, client.ContainerInspectOptions{})
-	if errdefs.IsNotFound(err) {
+	if noContainer(err) {
 		i.die(i.death("was removed"))
 		return true
 	}
@@ -32,7 +33,8 @@ func (i *instance) check(ctx context.Context) bool {
 	switch state := found.Container.State; {
 	case state == nil || state.Running || state.Paused:
 		i.setPaused(state != nil && state.Paused)
-	case state.Status == container.StateCreated: // Create will start it
+	case state.Status == container.StateCreated, state.Status == podmanInitialized: // Create will start it
+	case state.Status == podmanStopping: // it is not over yet
 	default:
 		if state.OOMKilled {
 			i.noteOOM()
@@ -52,7 +54,7 @@ func (i *instance) event(e events.Message) {
 	case events.ActionDie:
 		code, _ := strconv.Atoi(e.Actor.Attributes["exitCode"])
 		i.die(i.death(ended(code, i.oomKilled())))
-	case events.ActionDestroy:
+	case events.ActionDestroy, podmanRemove:
 		i.die(i.death("was removed"))
 	}
 }

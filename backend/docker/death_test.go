@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,129 @@ func TestDeath(t *testing.T) {
 			nothingLeft(t, api, ownerOf(t))
 		})
 	}
+}
+
+// The death of a container is seen by each of the ways by which it shows, whatever the
+// others say, and ends the start of a command too.
+func TestDeathIsSeen(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		silent []string // what the engine is not heard on
+		within time.Duration
+	}{
+		{"by-its-connection", []string{"/events"}, 7 * time.Second},
+		{"by-an-event", []string{"/exec/"}, 7 * time.Second},
+		{"by-a-look", []string{"/events", "/exec/"}, 20 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			api, ctx := engine(t), testContext(t)
+			p := newProxy(t, api)
+			sb := newSandbox(t, newBackend(t, docker.Options{Host: p.host}), nil)
+			e, err := sb.Start(ctx, sandbox.Command{Shell: "sleep 60"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.silence(test.silent...)
+			starting := make(chan error, 1)
+			go func() {
+				_, err := sb.Start(ctx, sandbox.Command{Shell: "sleep 60"})
+				starting <- err
+			}()
+			if _, err := api.ContainerKill(ctx, containerOf(sb), client.ContainerKillOptions{Signal: "KILL"}); err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			select {
+			case <-sb.Gone():
+			case <-ctx.Done():
+				t.Fatal("the sandbox is not gone")
+			}
+			if took := time.Since(begin); took > test.within {
+				t.Errorf("it took %v", took)
+			}
+			<-starting
+			if rec, err := e.Wait(ctx); err != nil || !errors.Is(rec.Err, sandbox.ErrLost) {
+				t.Errorf("%v, %s", err, describe(rec))
+			}
+		})
+	}
+}
+
+// A connection that the engine does not make holds no start up: it ends when the
+// container does.
+func TestDeathWhileConnecting(t *testing.T) {
+	api, ctx := engine(t), testContext(t)
+	p := newProxy(t, api)
+	sb := newSandbox(t, newBackend(t, docker.Options{Host: p.host}), nil)
+	p.cut()
+	p.silence("/exec/")
+	p.restore()
+	starting := make(chan error, 1)
+	go func() {
+		_, err := sb.Start(ctx, sandbox.Command{Shell: "true"})
+		starting <- err
+	}()
+	select {
+	case err := <-starting:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(500 * time.Millisecond):
+	}
+	if _, err := api.ContainerKill(ctx, containerOf(sb), client.ContainerKillOptions{Signal: "KILL"}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-starting:
+		if !errors.Is(err, sandbox.ErrGone) {
+			t.Errorf("got %v, want %v", err, sandbox.ErrGone)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the start has not ended")
+	}
+}
+
+// A connection that the engine does not make is given up.
+func TestConnectingIsBounded(t *testing.T) {
+	if os.Getenv("SANDBOX_TEST_FULL") != "1" {
+		t.Skip("it waits for an engine that does not answer: set SANDBOX_TEST_FULL=1")
+	}
+	api, ctx := engine(t), testContext(t)
+	p := newProxy(t, api)
+	sb := newSandbox(t, newBackend(t, docker.Options{Host: p.host}), nil)
+	p.cut()
+	p.silence("/exec/")
+	p.restore()
+	begin := time.Now()
+	rec, err := sb.Run(ctx, sandbox.Command{Shell: "true"})
+	if err != nil || !errors.Is(rec.Err, docker.NoEngine) {
+		t.Errorf("%v, %s", err, describe(rec))
+	}
+	if took := time.Since(begin); took > 50*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// A container that is missing is gone, also where the engine says so with an internal
+// error.
+func TestDeathInternalError(t *testing.T) {
+	api, ctx := engine(t), testContext(t)
+	b, err := docker.New(ctx, &docker.Options{
+		Host: newAltered(t, api, altered{busy: true}), Owner: ownerOf(t), Image: testImage(t, api),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sb := newSandbox(t, b, nil)
+	if _, err := api.ContainerRemove(ctx, containerOf(sb), client.ContainerRemoveOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-sb.Gone():
+	case <-ctx.Done():
+		t.Error("the sandbox is not gone")
+	}
+	closeIn(t, b.Close)
+	nothingLeft(t, api, ownerOf(t))
 }
 
 // A keeping backend keeps the last instance that it made.

@@ -77,6 +77,7 @@ type Backend struct {
 	mu              sync.Mutex // guards what follows
 	closed          bool
 	instances       map[string]*instance // by container id
+	warned          map[string]bool      // texts that the engine has warned with
 	pendingRemovals map[string]*plan     // by volume: what failed creations have made and could not be removed
 }
 
@@ -90,6 +91,7 @@ func New(ctx context.Context, opts *Options) (*Backend, error) {
 		installing:      make(chan struct{}, 1),
 		instances:       make(map[string]*instance),
 		installed:       make(map[string]string),
+		warned:          make(map[string]bool),
 		pendingRemovals: make(map[string]*plan),
 	}
 	api, err := dial(b.opts.Host, client.WithHTTPResponseHook(b.recognize))
@@ -111,6 +113,7 @@ func New(ctx context.Context, opts *Options) (*Backend, error) {
 	}
 	b.alive, b.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	b.done.Go(func() { b.watch(b.alive) })
+	b.done.Go(func() { b.patrol(b.alive) })
 	return b, nil
 }
 

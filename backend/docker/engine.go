@@ -150,6 +150,42 @@ func unenforced(want, held backend.Limits) []string {
 	return names
 }
 
+// dropped returns the limits that an engine has dropped, by what it warned of when it
+// made a container.
+func dropped(warnings []string) backend.Limits {
+	var held backend.Limits
+	for _, text := range warnings {
+		text = strings.ToLower(text)
+		has := func(part string) bool { return strings.Contains(text, part) }
+		if !has("discarded") && !has("ignored") {
+			continue
+		}
+		if has("memory limit") || has("resource limits") {
+			held.Memory = -1
+		}
+		if has("cpu") || has("resource limits") {
+			held.CPUs = -1
+		}
+		if has("pids limit") || has("resource limits") {
+			held.PIDs = -1
+		}
+	}
+	return held
+}
+
+// logWarnings logs what the engine warned of, each text once.
+func (b *Backend) logWarnings(warnings []string) {
+	for _, text := range warnings {
+		b.mu.Lock()
+		known := b.warned[text]
+		b.warned[text] = true
+		b.mu.Unlock()
+		if !known && b.opts.Logger != nil {
+			b.opts.Logger.Warn("the engine warns of a container that it made", "warning", text)
+		}
+	}
+}
+
 // enforced returns an error that names the limits in want that are not kept by
 // held.
 func enforced(want, held backend.Limits) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -151,10 +152,17 @@ func TestEngineMayNotBeAsked(t *testing.T) {
 	}
 }
 
-// newAltered returns the address of an engine that is the tests' one, save for what
-// say changes in what it says of itself, and take in what a container is to be made
-// of. Nil changes nothing.
-func newAltered(tb testing.TB, api *client.Client, say, take func(object)) string {
+// An altered engine is the tests' one, save for what say changes in what it says of
+// itself, take in what a container is to be made of, and made in the answer when it is
+// made. Nil changes nothing. One that is busy answers an internal error where a container
+// is missing, as Podman does when it is removed meanwhile, and tells no events.
+type altered struct {
+	say, take, made func(object)
+	busy            bool
+}
+
+// newAltered returns the address of an altered engine.
+func newAltered(tb testing.TB, api *client.Client, e altered) string {
 	tb.Helper()
 	socket, ok := strings.CutPrefix(api.DaemonHost(), "unix://")
 	if !ok {
@@ -182,14 +190,24 @@ func newAltered(tb testing.TB, api *client.Client, say, take func(object)) strin
 		FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: "engine"})
-			if take != nil && strings.HasSuffix(r.Out.URL.Path, "/containers/create") {
-				r.Out.Body = alter(r.Out.Body, r.Out.Header, take)
+			if e.busy && strings.HasSuffix(r.Out.URL.Path, "/events") {
+				r.Out.URL.Path = "/none"
+			}
+			if e.take != nil && strings.HasSuffix(r.Out.URL.Path, "/containers/create") {
+				r.Out.Body = alter(r.Out.Body, r.Out.Header, e.take)
 				r.Out.ContentLength, _ = strconv.ParseInt(r.Out.Header.Get("Content-Length"), 10, 64)
 			}
 		},
 		ModifyResponse: func(r *http.Response) error {
-			if say != nil && strings.HasSuffix(r.Request.URL.Path, "/info") {
-				r.Body = alter(r.Body, r.Header, say)
+			if e.say != nil && strings.HasSuffix(r.Request.URL.Path, "/info") {
+				r.Body = alter(r.Body, r.Header, e.say)
+			}
+			if e.made != nil && strings.HasSuffix(r.Request.URL.Path, "/containers/create") && r.StatusCode == http.StatusCreated {
+				r.Body = alter(r.Body, r.Header, e.made)
+			}
+			if e.busy && r.Request.Method != http.MethodHead && strings.Contains(r.Request.URL.Path, "/containers/") && r.StatusCode == http.StatusNotFound {
+				r.StatusCode = http.StatusInternalServerError
+				r.Body = alter(r.Body, r.Header, func(o object) { o["message"] = "container 0123 does not exist in database: no such container" })
 			}
 			return nil
 		},
@@ -222,24 +240,33 @@ func TestLimitsAreEnforcedOrRefused(t *testing.T) {
 			}
 		}
 	}
+	warns := func(text string) altered {
+		return altered{made: func(o object) { o["Warnings"] = []string{text} }}
+	}
 	none := backend.Limits{Memory: -1, CPUs: -1, PIDs: -1}
 	for _, test := range []struct {
-		name  string
-		say   func(object)
-		take  func(object)
+		name string
+		altered
 		names []string // of the limits that are not enforced
 		cfg   backend.Limits
 	}{
-		{"told-none", func(o object) { o["CgroupDriver"] = "none" }, nil, []string{"Memory", "CPUs", "PIDs"}, none},
-		{"told-processes", func(o object) { o["PidsLimit"] = false }, nil, []string{"PIDs"}, backend.Limits{PIDs: -1}},
-		{"silent-memory", nil, silent("Memory", "MemorySwap"), []string{"Memory"}, backend.Limits{Memory: -1}},
-		{"silent-processors", nil, silent("NanoCpus"), []string{"CPUs"}, backend.Limits{CPUs: -1}},
-		{"silent-processes", nil, silent("PidsLimit"), []string{"PIDs"}, backend.Limits{PIDs: -1}},
-		{"larger", nil, func(o object) { hostConfig(o)["NanoCpus"] = 1.5e9 }, []string{"CPUs"}, backend.Limits{CPUs: 1.5}},
+		{"told-none", altered{say: func(o object) { o["CgroupDriver"] = "none" }}, []string{"Memory", "CPUs", "PIDs"}, none},
+		{"told-processes", altered{say: func(o object) { o["PidsLimit"] = false }}, []string{"PIDs"}, backend.Limits{PIDs: -1}},
+		{"silent-memory", altered{take: silent("Memory", "MemorySwap")}, []string{"Memory"}, backend.Limits{Memory: -1}},
+		{"silent-processors", altered{take: silent("NanoCpus")}, []string{"CPUs"}, backend.Limits{CPUs: -1}},
+		{"silent-processes", altered{take: silent("PidsLimit")}, []string{"PIDs"}, backend.Limits{PIDs: -1}},
+		{"larger", altered{take: func(o object) { hostConfig(o)["NanoCpus"] = 1.5e9 }}, []string{"CPUs"}, backend.Limits{CPUs: 1.5}},
+		{"warned-memory", warns("Your kernel does not support memory limit capabilities or the cgroup is not mounted. Limitation discarded."),
+			[]string{"Memory"}, backend.Limits{Memory: -1}},
+		{"warned-processes", warns("Your kernel does not support PIDs limit capabilities or the cgroup is not mounted. PIDs limit discarded."),
+			[]string{"PIDs"}, backend.Limits{PIDs: -1}},
+		{"warned-processors", warns("Your kernel does not support CPU cfs quota or the cgroup is not mounted. Quota discarded."),
+			[]string{"CPUs"}, backend.Limits{CPUs: -1}},
+		{"warned-all", warns("Resource limits are not supported and ignored on cgroups V1 rootless systems"), []string{"Memory", "CPUs", "PIDs"}, none},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := newBackend(t, docker.Options{Host: newAltered(t, api, test.say, test.take)})
-			if b.Info().OwnKernel {
+			b := newBackend(t, docker.Options{Host: newAltered(t, api, test.altered)})
+			if b.Info().OwnKernel && test.take != nil {
 				t.Skip("limits are not to be seen from inside")
 			}
 			sb, err := sandbox.New(testContext(t), b, nil)
@@ -261,6 +288,20 @@ func TestLimitsAreEnforcedOrRefused(t *testing.T) {
 				t.Errorf("without: %q", got)
 			}
 		})
+	}
+}
+
+// What else the engine warns of when it makes a container is logged, once.
+func TestWarningsAreLogged(t *testing.T) {
+	const text = "Your kernel does not support swap limit capabilities or the cgroup is not mounted. Memory limited without swap."
+	host := newAltered(t, engine(t), altered{made: func(o object) { o["Warnings"] = []string{text} }})
+	var log bytes.Buffer
+	b := newBackend(t, docker.Options{Host: host, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 2 {
+		newSandbox(t, b, nil)
+	}
+	if n := strings.Count(log.String(), text); n != 1 {
+		t.Errorf("it was logged %d times: %s", n, &log)
 	}
 }
 

@@ -92,6 +92,12 @@ func nameTaken(err error) bool {
 	return strings.Contains(msg, "name") && (errdefs.IsConflict(err) || strings.Contains(msg, "in use"))
 }
 
+// noContainer reports whether err is that a container is missing. Podman's error is an
+// internal one where it is removed meanwhile.
+func noContainer(err error) bool {
+	return errdefs.IsNotFound(err) || errdefs.IsInternal(err) && strings.Contains(err.Error(), "no such container")
+}
+
 // refusal names the problem when the engine refuses to make or start a container
 // for one that the user can mend. The API has no codes for them.
 func (b *Backend) refusal(p *plan, err error) error {

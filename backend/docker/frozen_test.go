@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,21 +23,28 @@ import (
 // it. It skips the test where that process is not this host's, or not ours to stop.
 func agentPID(tb testing.TB, api *client.Client, container string) int {
 	tb.Helper()
-	top, err := api.ContainerTop(testContext(tb), container, client.ContainerTopOptions{})
+	namespace := func(pid int) string {
+		name, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
+		return name
+	}
+	is := func(pid int, mode string) bool {
+		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return bytes.Contains(cmdline, []byte("/agent\x00"+mode+"\x00"))
+	}
+	first := inspect(tb, api, container).State.Pid
+	if !is(first, "init") || namespace(first) == "" || syscall.Kill(first, 0) != nil {
+		tb.Skip("the container's processes are not this host's, or somebody else's")
+	}
+	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	for _, p := range top.Processes {
-		if !strings.Contains(strings.Join(p, " "), "/agent serve ") {
-			continue
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && namespace(pid) == namespace(first) && is(pid, "serve") {
+			return pid
 		}
-		pid, _ := strconv.Atoi(p[slices.Index(top.Titles, "PID")])
-		if cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); !bytes.Contains(cmdline, []byte("\x00serve\x00")) || syscall.Kill(pid, 0) != nil {
-			tb.Skip("the container's processes are not this host's, or somebody else's")
-		}
-		return pid
 	}
-	tb.Fatalf("no agent serves in %s: %q", container, top.Processes)
+	tb.Fatalf("no agent serves in %s", container)
 	return 0
 }
 

@@ -24,6 +24,9 @@ type instance struct {
 	user      string   // who commands run as by default
 	network   string   // the container's NetworkMode
 
+	alive context.Context         // ends with the reason, by death or by Destroy; no new link is made then
+	stop  context.CancelCauseFunc // ends alive
+
 	gone    chan struct{} // closed when the container died without Destroy
 	linking chan struct{} // holds one token: whoever connects
 
@@ -32,12 +35,12 @@ type instance struct {
 	oom    bool       // the kernel killed something in the container for memory
 	fresh  bool       // there was no connection yet, so no command ever ran
 	paused bool       // the engine has said so last
-	ended  bool       // by death or by Destroy; no new link is made
-	cause  error      // why, when it ended
 }
 
 func (b *Backend) newInstance(container, name, volume string, env []string, user, network string) *instance {
+	alive, stop := context.WithCancelCause(context.Background())
 	return &instance{
+		alive: alive, stop: stop,
 		b: b, container: container, name: name, volume: volume, env: env, user: cmp.Or(user, defaultUser), network: network,
 		gone: make(chan struct{}), linking: make(chan struct{}, 1),
 	}
@@ -196,12 +199,11 @@ func (i *instance) connect(ctx context.Context) (*link, error) {
 	l := &link{instance: i, settled: make(chan struct{})}
 	var err error
 	if l.Conn, err = i.dialAgent(ctx, agent.Options{Explain: l.explain, HideOOM: !i.b.engine.tellsOOM()}); err != nil {
-		i.check(ctx)
 		_, gone := i.present()
 		return nil, cmp.Or(gone, err)
 	}
 	i.mu.Lock()
-	if i.ended {
+	if i.why() != nil {
 		i.mu.Unlock()
 		l.Close()
 		return i.present()
@@ -216,17 +218,18 @@ func (i *instance) connect(ctx context.Context) (*link, error) {
 func (i *instance) present() (*link, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.ended {
-		return nil, fmt.Errorf("%w: %w", backend.ErrGone, i.cause)
+	if cause := i.why(); cause != nil {
+		return nil, fmt.Errorf("%w: %w", backend.ErrGone, cause)
 	}
 	return i.link, nil
 }
 
-// unlinked reports whether a connection was lost and not made again.
-func (i *instance) unlinked() bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.link == nil && !i.ended && !i.fresh && !i.paused
+// reconnect tries once to make a connection, and reports whether there is one.
+func (i *instance) reconnect() bool {
+	ctx, cancel := context.WithTimeout(i.alive, answerTime)
+	defer cancel()
+	l, _ := i.connect(ctx)
+	return l != nil
 }
 
 // unlink forgets l, which has ended.
@@ -242,10 +245,8 @@ func (i *instance) unlink(l *link) {
 // first to do so.
 func (i *instance) end(cause error) bool {
 	i.mu.Lock()
-	first, l := !i.ended, i.link
-	if first {
-		i.ended, i.cause = true, cause
-	}
+	first, l := i.why() == nil, i.link
+	i.stop(cause)
 	i.mu.Unlock()
 	if first && l != nil {
 		// Its Close waits for the sinks, and they wait for whoever learns from us
@@ -263,8 +264,4 @@ func (i *instance) die(cause error) {
 }
 
 // why returns the reason for which the container has ended, or nil.
-func (i *instance) why() error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.cause
-}
+func (i *instance) why() error { return context.Cause(i.alive) }

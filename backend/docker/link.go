@@ -1,9 +1,10 @@
 package docker
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent"
@@ -14,20 +15,36 @@ type link struct {
 	*agent.Conn
 	instance *instance
 
-	// settled is closed when the connection has ended and the reason was looked
-	// for.
+	// settled is closed when the connection has ended and it is known why, or it
+	// cannot be found out in time.
 	settled chan struct{}
 }
 
-// follow waits for the end of the connection, and sees then whether the
-// container has ended too.
+// follow waits for the end of the connection, and then makes another, unless the
+// container has ended too. An engine may say for a while that one runs which has
+// ended; one that lives counts itself abandoned without a connection.
 func (l *link) follow() {
 	<-l.Done()
-	l.instance.unlink(l)
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
-	defer cancel()
-	l.instance.check(ctx)
-	close(l.settled)
+	i := l.instance
+	i.unlink(l)
+	settle := sync.OnceFunc(func() { close(l.settled) })
+	defer settle()
+	patience := time.Now().Add(answerTime)
+	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
+		if !i.check(i.alive) || i.isPaused() {
+			settle()
+		} else if i.reconnect() {
+			return
+		}
+		if time.Now().After(patience) {
+			settle()
+		}
+		select {
+		case <-time.After(backoff):
+		case <-i.alive.Done():
+			return
+		}
+	}
 }
 
 // explain adds to an error of the connection why it ended, where that is known.

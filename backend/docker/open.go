@@ -78,7 +78,7 @@ func (b *Backend) open(ctx context.Context, c container.Summary, patience time.T
 func (b *Backend) idle(ctx context.Context, id string, patience time.Time) (*container.InspectResponse, error) {
 	for {
 		found, err := b.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
-		if errdefs.IsNotFound(err) {
+		if noContainer(err) {
 			return nil, nil
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"cmp"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -72,6 +73,10 @@ type Options struct {
 
 	// Labels are put on every container, besides those of the sandbox's Config.
 	Labels map[string]string
+
+	// Logger takes what the engine warns of when it makes a container, each text
+	// once. Nil is silent. A limit that the engine drops is an error of Create.
+	Logger *slog.Logger
 }
 
 const (

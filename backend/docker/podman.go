@@ -14,6 +14,15 @@ import (
 // This file has what Podman, which speaks the API of a Docker engine, does in its
 // own way, and cannot be told by trying.
 
+// What Podman calls by names of its own: states of a container, and events. It sends
+// "died" as "die" to whoever asks for "died", and nothing to who asks for "die".
+const (
+	podmanInitialized = "initialized"
+	podmanStopping    = "stopping"
+	podmanDied        = "died"
+	podmanRemove      = "remove"
+)
+
 // recognize sees whether an answer is Podman's. What else tells takes it seconds, since
 // it asks the machine's packages for it.
 func (b *Backend) recognize(answer *http.Response) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +14,7 @@ import (
 )
 
 // A proxy stands between a backend and the engine, so that the way between them
-// can be cut.
+// can be cut, or fall silent.
 type proxy struct {
 	host   string // its own address
 	engine string // the engine's socket
@@ -22,6 +23,8 @@ type proxy struct {
 	down    bool
 	trigger []byte // what a request begins with that is the last to get through
 	conns   map[net.Conn]bool
+	mute    []string      // the paths of requests whose answers do not get through
+	over    chan struct{} // closed to end the connections that are held open
 }
 
 func newProxy(tb testing.TB, api *client.Client) *proxy {
@@ -35,7 +38,7 @@ func newProxy(tb testing.TB, api *client.Client) *proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &proxy{host: "unix://" + path, engine: socket, conns: make(map[net.Conn]bool)}
+	p := &proxy{host: "unix://" + path, engine: socket, conns: make(map[net.Conn]bool), over: make(chan struct{})}
 	var done sync.WaitGroup
 	done.Go(func() {
 		for {
@@ -48,6 +51,7 @@ func newProxy(tb testing.TB, api *client.Client) *proxy {
 	})
 	tb.Cleanup(func() {
 		l.Close()
+		close(p.over)
 		p.cut()
 		done.Wait()
 	})
@@ -75,13 +79,15 @@ func (p *proxy) serve(conn net.Conn) {
 		delete(p.conns, engine)
 		p.mu.Unlock()
 	}()
+	c := &exchange{p: p, client: conn, engine: engine}
 	var both sync.WaitGroup
 	both.Go(func() {
-		io.Copy(&requests{p, engine}, conn)
+		io.Copy(requests{c}, conn)
 		engine.(*net.UnixConn).CloseWrite()
 	})
 	both.Go(func() {
-		io.Copy(&answers{p, conn}, engine)
+		io.Copy(answers{c}, engine)
+		c.hold()
 		conn.(*net.UnixConn).CloseWrite()
 	})
 	both.Wait()
@@ -111,34 +117,56 @@ func (p *proxy) cutAfter(path string) {
 	p.trigger = []byte(path)
 }
 
-// requests passes a connection's requests on and looks for the trigger.
-type requests struct {
-	p  *proxy
-	to net.Conn
+// silence lets no answer to a request for one of these paths through any more, nor the
+// end of its connection.
+func (p *proxy) silence(paths ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mute = paths
 }
 
-func (r *requests) Write(b []byte) (int, error) {
+// An exchange is one connection of a client, and the one to the engine for it.
+type exchange struct {
+	p      *proxy
+	client net.Conn
+	engine net.Conn
+	line   []byte // of its last request; guarded by p.mu
+}
+
+// hold returns when answers may get through, and reports whether the way is cut.
+func (c *exchange) hold() (cut bool) {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	if slices.ContainsFunc(c.p.mute, func(path string) bool { return bytes.Contains(c.line, []byte(path)) }) {
+		c.p.mu.Unlock()
+		<-c.p.over
+		c.p.mu.Lock()
+	}
+	return c.p.down
+}
+
+// requests passes a connection's requests on and looks for the trigger.
+type requests struct{ *exchange }
+
+func (r requests) Write(b []byte) (int, error) {
 	r.p.mu.Lock()
-	if line, _, _ := bytes.Cut(b, []byte("\r\n")); r.p.trigger != nil && bytes.Contains(line, r.p.trigger) {
-		r.p.down = true
+	if line, _, ok := bytes.Cut(b, []byte(" HTTP/1.1\r\n")); ok {
+		r.line = bytes.Clone(line)
+		if r.p.trigger != nil && bytes.Contains(line, r.p.trigger) {
+			r.p.down = true
+		}
 	}
 	r.p.mu.Unlock()
-	return r.to.Write(b)
+	return r.engine.Write(b)
 }
 
 // answers passes a connection's answers on, unless the way was cut.
-type answers struct {
-	p  *proxy
-	to net.Conn
-}
+type answers struct{ *exchange }
 
-func (a *answers) Write(b []byte) (int, error) {
-	a.p.mu.Lock()
-	down := a.p.down
-	a.p.mu.Unlock()
-	if down {
+func (a answers) Write(b []byte) (int, error) {
+	if a.hold() {
 		a.p.cut()
 		return 0, net.ErrClosed
 	}
-	return a.to.Write(b)
+	return a.client.Write(b)
 }

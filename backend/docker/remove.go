@@ -51,7 +51,7 @@ func (b *Backend) removeVolume(ctx context.Context, name string) error {
 func gone(ctx context.Context, remove func() error) error {
 	for tries := 1; ; {
 		switch err := remove(); {
-		case err == nil || errdefs.IsNotFound(err):
+		case err == nil || noContainer(err):
 			return nil
 		case errdefs.IsConflict(err):
 		case errdefs.IsInternal(err) && tries < removeTries:
@@ -87,7 +87,7 @@ func (b *Backend) discard(ctx context.Context, p *plan) error {
 func (b *Backend) removeMade(ctx context.Context, p *plan) error {
 	found, err := b.api.ContainerInspect(ctx, p.name, client.ContainerInspectOptions{})
 	switch {
-	case errdefs.IsNotFound(err):
+	case noContainer(err):
 	case err != nil:
 		return engineError(b.host, err)
 	case found.Container.Config != nil && found.Container.Config.Labels[labelVolume] == p.volume:

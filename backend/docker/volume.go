@@ -156,7 +156,7 @@ func (b *Backend) lockVolume(ctx context.Context, p *program, image string) (str
 // died while it held it. Its age is taken by the engine's own clock.
 func (b *Backend) removeStaleLock(ctx context.Context, lock string) error {
 	held, err := b.api.ContainerInspect(ctx, lock, client.ContainerInspectOptions{})
-	if errdefs.IsNotFound(err) {
+	if noContainer(err) {
 		return nil
 	}
 	if err != nil {
@@ -181,7 +181,7 @@ func (b *Backend) removeStaleLock(ctx context.Context, lock string) error {
 		return nil
 	}
 	_, err = b.api.ContainerRemove(ctx, held.Container.ID, removeLock)
-	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
+	if noContainer(err) || errdefs.IsConflict(err) {
 		return nil
 	}
 	return err

@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	defer l.Close()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	b, err := newBackend(ctx, *backendName, *image, deployment(l.Addr()))
+	b, err := newBackend(ctx, *backendName, *image, deployment(l.Addr()), log)
 	if err != nil {
 		return err
 	}
@@ -107,12 +107,12 @@ func deployment(addr net.Addr) string {
 }
 
 // newBackend returns the backend of that name.
-func newBackend(ctx context.Context, name, image, owner string) (backend.Backend, error) {
+func newBackend(ctx context.Context, name, image, owner string, log *slog.Logger) (backend.Backend, error) {
 	switch name {
 	case "local":
 		return local.New(nil)
 	case "docker":
-		return docker.New(ctx, &docker.Options{Image: image, Owner: owner})
+		return docker.New(ctx, &docker.Options{Image: image, Owner: owner, Logger: log})
 	}
 	return nil, fmt.Errorf("there is no backend %q: use local or docker", name)
 }

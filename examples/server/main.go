@@ -103,7 +103,7 @@ func run(ctx context.Context, args []string) error {
 	if *owner == "" {
 		*owner = deployment(l.Addr())
 	}
-	b, err := newBackend(ctx, *backendName, *image, *owner)
+	b, err := newBackend(ctx, *backendName, *image, *owner, log)
 	if err != nil {
 		return err
 	}
@@ -159,12 +159,12 @@ func deployment(addr net.Addr) string {
 }
 
 // newBackend returns the backend of that name.
-func newBackend(ctx context.Context, name, image, owner string) (backend.Backend, error) {
+func newBackend(ctx context.Context, name, image, owner string, log *slog.Logger) (backend.Backend, error) {
 	switch name {
 	case "local":
 		return local.New(nil)
 	case "docker":
-		return docker.New(ctx, &docker.Options{Image: image, Owner: owner})
+		return docker.New(ctx, &docker.Options{Image: image, Owner: owner, Logger: log})
 	}
 	return nil, fmt.Errorf("there is no backend %q: use local or docker", name)
 }
