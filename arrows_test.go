@@ -13,7 +13,7 @@ const module = "github.com/sandbox-go/sandbox"
 // names may import is also what lies below it. A package that is not here may
 // import nothing of the module.
 func arrows() map[string][]string {
-	driver := []string{"backend", "internal/agent/...", "internal/files", "internal/framing", "internal/proc"}
+	driver := []string{"backend", "backend/pump", "internal/agent/...", "internal/files", "internal/framing", "internal/proc"}
 	return map[string][]string{
 		".":                   {"backend", "internal/jsonstream", "internal/text"},
 		"httpapi":             {".", "backend", "internal/jsonstream", "internal/text"},

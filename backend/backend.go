@@ -7,7 +7,13 @@
 // package sandbox, so no backend can get them wrong.
 //
 // To add a backend, implement the three interfaces of this file and hold the
-// result to package backendtest, which checks every rule written here.
+// result to package backendtest, which checks every rule written here. Package pump
+// drains the pipes of commands, for a backend that has them.
+//
+// A Backend, Instance or Process may be wrapped to change what some methods do. The
+// wrapper must embed none of the optional interfaces that it does not keep: package
+// sandbox asks for them (Filer, Dialer, Resizer, Opener) by type, and refuses at
+// the call a wrapper that hides what Info promises.
 package backend
 
 import (
@@ -22,7 +28,9 @@ type Backend interface {
 	// the backend's life and does no work.
 	Info() Info
 
-	// Create makes a sandbox. The context covers the creation only. A setting
+	// Create makes a sandbox, and in it the start directory, empty or as the image
+	// has it, where the commands' user may write. The context covers the creation
+	// only. A setting
 	// of cfg that the backend cannot honour is an error that wraps
 	// errors.ErrUnsupported; none is ignored. On an error nothing is left
 	// behind. The backend does not keep cfg.
@@ -54,8 +62,9 @@ type Instance interface {
 	Gone() <-chan struct{}
 
 	// Destroy kills everything in the sandbox and removes it. It waits for
-	// both within ctx. After an error it may be called again; after success it
-	// does nothing.
+	// both within ctx. The processes' Exited and OutputOver are closed after it; an
+	// Exit that it has made unknown is an error. After an error it may be called
+	// again; after success it does nothing.
 	Destroy(ctx context.Context) error
 }
 
@@ -112,7 +121,9 @@ type Spec struct {
 	Dir string
 
 	// Env is KEY=VALUE, no key twice: the sandbox's and the command's. It comes
-	// after what the backend itself provides (see [Environ]).
+	// after what the backend itself provides: at least PATH, HOME, which is the
+	// start directory, USER, LOGNAME, LANG and TMPDIR, and nothing of the service's
+	// own (see [Spec.Environ]).
 	Env []string
 
 	// User is the user to run as; empty is the sandbox's own.

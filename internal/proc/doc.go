@@ -3,7 +3,7 @@
 // package local.
 //
 //   - [Command] starts a command, and says why it cannot be started.
-//   - [Pump] and [Streams] move bytes between pipes and a [backend.Spec].
+//   - [Streams] moves bytes between pipes and a [backend.Spec].
 //   - [Children] reaps, and kills whole trees, for a process that is a child
 //     subreaper (Linux).
 //   - [Group] is a command run as a process group of the calling process.

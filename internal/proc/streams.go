@@ -12,12 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/backend/pump"
 )
 
 // Streams are the three streams of a command, from the service's end: pipes, or a
 // terminal. The methods may be called concurrently.
 type Streams struct {
-	pumps      []*Pump
+	pumps      []*pump.Pump
 	terminal   *os.File // nil for pipes
 	closeStdin func()
 	over       chan struct{}
@@ -44,7 +45,7 @@ func NewStreams(files []*os.File, spec *backend.Spec) (*Streams, error) {
 	}
 	done := s.doneAfter(len(files))
 	for i, sink := range []io.Writer{spec.Stdout, spec.Stderr}[:len(files)] {
-		pump, err := NewPump(files[i], sink, done)
+		p, err := pump.New(files[i], sink, done)
 		if err != nil {
 			for _, p := range s.pumps {
 				p.Finish()
@@ -53,7 +54,7 @@ func NewStreams(files []*os.File, spec *backend.Spec) (*Streams, error) {
 			s.closeStdin()
 			return nil, err
 		}
-		s.pumps = append(s.pumps, pump)
+		s.pumps = append(s.pumps, p)
 	}
 	if spec.Stdin != nil {
 		go s.feed(stdin, spec.Stdin)
@@ -72,7 +73,7 @@ func Drain(fds []int, spec *backend.Spec) *Streams {
 	}
 	done := s.doneAfter(len(fds))
 	for i, sink := range []io.Writer{spec.Stdout, spec.Stderr} {
-		s.pumps = append(s.pumps, newDrain(fds[i], sink, done))
+		s.pumps = append(s.pumps, pump.Drain(fds[i], sink, done))
 	}
 	return s
 }

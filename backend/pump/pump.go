@@ -1,6 +1,6 @@
 //go:build unix
 
-package proc
+package pump
 
 import (
 	"io"
@@ -19,7 +19,7 @@ const bufferSize = 64 << 10
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
 // A Pump moves what comes out of a pipe to a sink, from a goroutine of its own.
-// It closes the pipe when it is over.
+// It closes the pipe when it is over. Its methods may be called concurrently.
 type Pump struct {
 	pipe pipe
 	sink io.Writer
@@ -36,10 +36,12 @@ type Pump struct {
 	enlarged  bool
 }
 
-// NewPump starts a Pump. It owns r, the read end of a pipe, which must be in
-// non-blocking mode. Done is called when the pipe has ended, or Finish's end is
-// reached, and every byte is with the sink.
-func NewPump(r *os.File, sink io.Writer, done func()) (*Pump, error) {
+// New starts a Pump. It owns r, the read end of a pipe or the master of a terminal,
+// which must be in non-blocking mode, as those of [os.Pipe] are; after an error it
+// does not. The sink takes bytes as Spec.Stdout does. Done is called once, from the Pump's
+// goroutine, when the pipe has ended, or the end that Finish sets is reached, and
+// every byte is with the sink.
+func New(r *os.File, sink io.Writer, done func()) (*Pump, error) {
 	raw, err := r.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -49,9 +51,9 @@ func NewPump(r *os.File, sink io.Writer, done func()) (*Pump, error) {
 	return p, nil
 }
 
-// newDrain starts a Pump of what is in a pipe now, as if it had been finished at
-// once. It owns fd, which only its goroutine uses: the limit is known.
-func newDrain(fd int, sink io.Writer, done func()) *Pump {
+// Drain starts a Pump of what is in a pipe now, as if it had been finished at once.
+// That takes less time than New. It owns fd, which must be in non-blocking mode.
+func Drain(fd int, sink io.Writer, done func()) *Pump {
 	p := newPump(drainedPipe(fd), sink, done)
 	p.limit = p.endLocked()
 	go p.run()
@@ -64,7 +66,8 @@ func newPump(from pipe, sink io.Writer, done func()) *Pump {
 	return p
 }
 
-// Flush waits until every byte that is in the pipe now is with the sink.
+// Flush waits until every byte that is in the pipe now is with the sink: what is to
+// be done between a command's exit and the closing of its Exited channel.
 func (p *Pump) Flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +80,8 @@ func (p *Pump) Flush() {
 	}
 }
 
-// Finish has the pump end after what is in the pipe now, whoever else holds it.
+// Finish has the pump end after what is in the pipe now, whoever else holds it: what
+// is to be done when nothing of the command is left. It does not wait for the end.
 func (p *Pump) Finish() {
 	p.mu.Lock()
 	if p.limit < 0 {

@@ -1,4 +1,4 @@
-package proc
+package pump
 
 import "golang.org/x/sys/unix"
 

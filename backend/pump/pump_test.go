@@ -1,6 +1,6 @@
 //go:build unix
 
-package proc_test
+package pump_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sandbox-go/sandbox/internal/proc"
+	"github.com/sandbox-go/sandbox/backend/pump"
 )
 
 // A gate is a sink whose writes wait until it is open.
@@ -42,7 +42,7 @@ func (g *gate) String() string {
 
 // A pipe is a pump and the end to write to.
 type pipe struct {
-	*proc.Pump
+	*pump.Pump
 	w    *os.File
 	over chan struct{}
 }
@@ -54,7 +54,7 @@ func newPipe(t *testing.T, sink io.Writer) *pipe {
 		t.Fatal(err)
 	}
 	p := &pipe{w: w, over: make(chan struct{})}
-	if p.Pump, err = proc.NewPump(r, sink, func() { close(p.over) }); err != nil {
+	if p.Pump, err = pump.New(r, sink, func() { close(p.over) }); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package proc
+package pump
 
 // fionread asks how many bytes are in a pipe (sys/filio.h: _IOR('f', 127, int)).
 const fionread = 0x4004667f
