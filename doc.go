@@ -4,7 +4,8 @@
 // A [Sandbox] is a place with a file system of its own. A [Command] says what to
 // run there. [Sandbox.Run] runs it and returns the [Execution], which says how it
 // ended; [Sandbox.Start] returns an [Exec], the handle of a running command, whose
-// output is followed through a [Stream]. A [Manager] holds many sandboxes by name.
+// output is followed through a [Stream], whose lines [Lines] returns. [Command.Stdout] and
+// [Command.Stderr] get it as it comes. A [Manager] holds many sandboxes by name.
 //
 //	b, err := local.New(nil)
 //	sb, err := sandbox.New(ctx, b, nil)

@@ -34,6 +34,20 @@ type Command struct {
 	// and Execution.StdinErr says why.
 	Stdin io.Reader
 
+	// Stdout and Stderr get the command's output as it comes, exactly and all of
+	// it, as with os/exec, whatever the record stores; nil takes none. One goroutine
+	// calls both, in the order of the output, so one writer may be given twice. It
+	// has made its last call when the execution is over (Exec.Wait, Exec.Done).
+	//
+	// A Write that blocks holds the command once 256 KiB wait. From when the
+	// execution is told to end, by Timeout, a context, Cancel or Close, and has done
+	// so, 5 s are left to take the rest. A Write that fails, panics or is short is
+	// the last one; the command and the other writer go on, and
+	// Execution.OutputErr says why. A Write must not wait for its own execution, as
+	// Exec.Wait and Exec.Cancel do. A start that Key answers with an earlier
+	// execution copies nothing.
+	Stdout, Stderr io.Writer
+
 	// OpenStdin keeps the input open, after what Stdin gives, for
 	// Exec.WriteStdin, until Exec.CloseStdin.
 	OpenStdin bool
@@ -109,6 +123,22 @@ type Exec interface {
 	// are no longer stored are reported as a gap. A negative offset, or one past
 	// the stream's current end, is an *InvalidError.
 	Stream(from Offsets) (Stream, error)
+
+	// Reader opens a reader of one output stream, from that offset on; 0 is its
+	// beginning. It must be closed. As with Stream it is read live, and holds the
+	// command, of whose other stream it takes no notice. Read returns io.EOF when the
+	// execution is over and all has been read, the record's Err when the outcome is
+	// unknown, and ctx's error when ctx ends. Bytes that are not stored any more are
+	// a *GapError, and the next Read goes on after them. Read is for one goroutine;
+	// Close may be called from another.
+	Reader(ctx context.Context, s Source, from int64) (io.ReadCloser, error)
+
+	// Since returns what is stored of the output from those offsets on, now and in
+	// order, and the offsets at which to ask next. It does not wait, and holds nothing:
+	// chunks are none when nothing is new. Of an execution that was over before the
+	// call it is all there is to come. The caller may keep the chunks, whose Data must
+	// not be modified. The errors are those of Stream.
+	Since(from Offsets) (chunks []Chunk, next Offsets, err error)
 
 	// WriteStdin writes to the command's input, which Command.OpenStdin has kept
 	// open. It returns when the command's side has taken all of p, or with an

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 type Execution struct {
 	ID        string
 	SandboxID string
-	Command   Command // as it was given, without Stdin
+	Command   Command // as it was given, without Stdin, Stdout and Stderr
 	Status    Status
 
 	// ExitCode is nil while it runs and where no code exists: cancelled and
@@ -38,6 +39,12 @@ type Execution struct {
 	// also when the command did not read all.
 	StdinErr error
 
+	// OutputErr says why Command.Stdout or Stderr has not got all of the output: its
+	// own error, a panic, io.ErrShortWrite, a *GapError when a kill did not wait for
+	// it, or one that wraps os.ErrDeadlineExceeded when it did not take the rest in
+	// time. Otherwise it is nil. The record's Stdout and Stderr have it all the same.
+	OutputErr error
+
 	Stdout, Stderr Output
 
 	// Usage is what the command cost; nil while it runs and where unknown.
@@ -51,7 +58,7 @@ type Execution struct {
 	Duration time.Duration
 }
 
-// Truncated reports whether either stream had more bytes than its Head holds.
+// Truncated reports whether bytes of either stream are not stored.
 func (e *Execution) Truncated() bool { return e.Stdout.Truncated() || e.Stderr.Truncated() }
 
 // An Output is what a record stores of one output stream.
@@ -67,14 +74,25 @@ type Output struct {
 	Total int64
 }
 
-// String returns the Head as it is, without replacing anything.
-func (o Output) String() string { return string(o.Head) }
+// String returns what is stored as it is, Head and Tail. Where bytes are missing between
+// them, or after Head, it says "[… 1234 bytes cut …]" in their place; programs look
+// at Head, Gap and Tail.
+func (o Output) String() string {
+	if !o.Truncated() {
+		return string(o.Head) + string(o.Tail)
+	}
+	return fmt.Sprintf("%s[… %d bytes cut …]%s", o.Head, o.Gap(), o.Tail)
+}
 
-// Truncated reports whether the stream had more bytes than Head holds.
-func (o Output) Truncated() bool { return o.Total > int64(len(o.Head)) }
+// Truncated reports whether bytes of the stream are neither in Head nor in Tail.
+func (o Output) Truncated() bool { return o.Gap() > 0 }
 
-// Gap returns how many bytes are missing between Head and Tail.
+// Gap returns how many bytes are missing between Head and Tail, or after Head where
+// there is no Tail.
 func (o Output) Gap() int64 { return o.Total - int64(len(o.Head)) - int64(len(o.Tail)) }
+
+// beyondHead reports whether the stream went on after Head.
+func (o Output) beyondHead() bool { return o.Total > int64(len(o.Head)) }
 
 // Status says where an execution stands.
 type Status string
@@ -115,7 +133,7 @@ func (e *Execution) WriteJSON(w io.Writer) error {
 		StderrTail:  e.Stderr.Tail,
 		StdoutBytes: e.Stdout.Total,
 		StderrBytes: e.Stderr.Total,
-		Truncated:   e.Truncated(),
+		Truncated:   e.Stdout.beyondHead() || e.Stderr.beyondHead(),
 		Usage:       e.Usage,
 		StartedAt:   e.StartedAt.UTC(),
 	}
@@ -127,6 +145,9 @@ func (e *Execution) WriteJSON(w io.Writer) error {
 	}
 	if e.StdinErr != nil {
 		doc.StdinError = e.StdinErr.Error()
+	}
+	if e.OutputErr != nil {
+		doc.OutputError = e.OutputErr.Error()
 	}
 	var reason Reason
 	if errors.As(e.Err, &reason) {
@@ -161,6 +182,7 @@ type executionJSON struct {
 	OOMKilled   bool            `json:"oom_killed,omitempty"`
 	Error       string          `json:"error,omitempty"`
 	StdinError  string          `json:"stdin_error,omitempty"`
+	OutputError string          `json:"output_error,omitempty"`
 	Reason      Reason          `json:"reason,omitempty"`
 	Usage       *Usage          `json:"usage,omitempty"`
 }

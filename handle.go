@@ -16,8 +16,9 @@ import (
 type handle struct {
 	id     string
 	sb     *box
-	cmd    Command // without Stdin
+	cmd    Command // without Stdin, Stdout and Stderr
 	out    *output
+	copier *copier   // to Command.Stdout and Stderr; nil where there are none
 	given  io.Reader // Command.Stdin, guarded
 	stdin  *stdin    // nil when it is not kept open
 	began  time.Time
@@ -39,7 +40,7 @@ type handle struct {
 
 	mu      sync.Mutex      // guards all below
 	rec     Execution       // without the output and, while it runs, Duration
-	over    bool            // rec is final
+	over    bool            // the command is over
 	process backend.Process // nil before it has started, and when it is over
 }
 
@@ -51,13 +52,15 @@ func newHandle(ctx context.Context, sb *box, cmd Command, admit func()) *handle 
 	if cmd.Terminal != nil {
 		cmd.Terminal = new(*cmd.Terminal)
 	}
-	given := cmd.Stdin
-	cmd.Stdin = nil
+	given, out := cmd.Stdin, newOutput(cmd.MaxOutput, cmd.MaxTail)
+	copier := newCopier(out, cmd.Stdout, cmd.Stderr)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, nil, nil
 	h := &handle{
 		id:        newID("exec_"),
 		sb:        sb,
 		cmd:       cmd,
-		out:       newOutput(cmd.MaxOutput, cmd.MaxTail),
+		out:       out,
+		copier:    copier,
 		began:     time.Now(),
 		admit:     admit,
 		free:      func() {},
@@ -113,6 +116,16 @@ func (h *handle) Stream(from Offsets) (Stream, error) {
 	}
 	return r, nil
 }
+
+func (h *handle) Reader(ctx context.Context, s Source, from int64) (io.ReadCloser, error) {
+	r, err := h.out.openOne(s, from)
+	if err != nil {
+		return nil, err
+	}
+	return &streamReader{reader: r, ctx: ctx}, nil
+}
+
+func (h *handle) Since(from Offsets) ([]Chunk, Offsets, error) { return h.out.since(from) }
 
 func (h *handle) WriteStdin(ctx context.Context, p []byte) (int, error) {
 	if h.stdin == nil {
@@ -203,6 +216,9 @@ func (h *handle) start() error {
 	stdin := h.given
 	if h.stdin != nil {
 		stdin = h.stdin
+	}
+	if h.copier != nil {
+		go h.copier.run()
 	}
 	go h.run(h.spec(stdin))
 	cause := h.until(h.started)
@@ -399,8 +415,8 @@ func (h *handle) grace(p backend.Process) {
 	}
 }
 
-// finish makes the record final and tells everybody. It reports false when the record
-// is final already.
+// finish ends the output, makes the record final once Command.Stdout and Stderr have
+// got it, and tells everybody. It reports false when another finish was first.
 func (h *handle) finish(e ending) bool {
 	h.mu.Lock()
 	if h.over {
@@ -409,19 +425,27 @@ func (h *handle) finish(e ending) bool {
 	}
 	h.over = true
 	h.process = nil
-	e.decide(&h.rec)
-	h.rec.FinishedAt = time.Now()
-	h.rec.Duration = h.rec.FinishedAt.Sub(h.began)
-	var err error
-	if h.rec.Status == Failed {
-		err = h.rec.Err
-	}
+	rec := h.rec
 	h.mu.Unlock()
-	h.drop()
+	e.decide(&rec)
+	rec.FinishedAt = time.Now()
+	rec.Duration = rec.FinishedAt.Sub(h.began)
 	if h.stdin != nil {
 		h.stdin.end()
 	}
-	h.out.end(err)
+	if rec.Status == Failed {
+		h.out.end(rec.Err)
+	} else {
+		h.out.end(nil)
+	}
+	if e.cause != nil {
+		h.stop(e.cause) // also where it was lost: the writers' time begins
+	}
+	rec.OutputErr = h.copier.wait(h.ctx)
+	h.drop()
+	h.mu.Lock()
+	h.rec = rec
+	h.mu.Unlock()
 	if e.unstarted { // whoever has h already, by its key, finds out from its record
 		h.refusal = e.err
 		h.sb.retire(SandboxFailed)

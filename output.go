@@ -102,14 +102,18 @@ func (o *output) roomLocked(s Source, n int) int {
 	if o.unheld || len(o.readers) == 0 {
 		return n
 	}
-	room := 0
+	most := 0
 	for _, r := range o.readers {
-		if o.windowRuns.next()-r.run >= maxRuns && !o.windowRuns.extends(s) {
-			continue
+		room := 0
+		if o.windowRuns.next()-r.run < maxRuns || o.windowRuns.extends(s) {
+			room = windowSize - int(min(r.behindLocked(), windowSize))
 		}
-		room = max(room, windowSize-int(min(r.behindLocked(), windowSize)))
+		most = max(most, room)
+		if r.lossless {
+			n = min(n, room)
+		}
 	}
-	return min(n, room)
+	return min(n, most)
 }
 
 // keepLocked puts p where it is kept.
@@ -125,6 +129,11 @@ func (o *output) keepLocked(s Source, p []byte) {
 		o.order.addCoarse(run{source: s, off: st.total, n: fits})
 	}
 	st.total += int64(len(p))
+	for _, r := range o.readers {
+		if r.skips[s] {
+			*r.pos.at(s) = st.total
+		}
+	}
 	if st.total > int64(st.maxHead) && len(st.head) == st.maxHead {
 		st.head = st.head[:text.Whole(st.head)]
 	}

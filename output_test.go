@@ -62,7 +62,7 @@ func wait(t *testing.T, ex sandbox.Exec) *sandbox.Execution {
 	return rec
 }
 
-// replay reads ex from an offset on, and returns what it read as one line per chunk.
+// replay reads ex from an offset on, and returns what it read as one text per chunk.
 func replay(t *testing.T, ex sandbox.Exec, from sandbox.Offsets) []string {
 	t.Helper()
 	s, err := ex.Stream(from)
@@ -74,15 +74,19 @@ func replay(t *testing.T, ex sandbox.Exec, from sandbox.Offsets) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lines []string
+	return texts(chunks)
+}
+
+// texts returns each chunk as a text.
+func texts(chunks []sandbox.Chunk) (all []string) {
 	for _, c := range chunks {
 		if c.Gap > 0 {
-			lines = append(lines, fmt.Sprintf("%v %d gap %d", c.Source, c.Offset, c.Gap))
+			all = append(all, fmt.Sprintf("%v %d gap %d", c.Source, c.Offset, c.Gap))
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%v %d %q", c.Source, c.Offset, c.Data))
+		all = append(all, fmt.Sprintf("%v %d %q", c.Source, c.Offset, c.Data))
 	}
-	return lines
+	return all
 }
 
 func TestRecordStoresHeadAndTail(t *testing.T) {
@@ -92,27 +96,27 @@ func TestRecordStoresHeadAndTail(t *testing.T) {
 		max, tail  int
 		head, last string
 		gap        int64
-		truncated  bool
+		text       string
 	}{
-		{"fits", "12345", 5, 0, "12345", "", 0, false},
-		{"one-too-many", "123456", 5, 0, "12345", "", 1, true},
-		{"stores-none", "12345", -1, 0, "", "", 5, true},
-		{"cut-before-a-character", "12€45", 4, 0, "12", "", 5, true},
-		{"cut-after-a-character", "12€45", 5, 0, "12€", "", 2, true},
-		{"ends-at-the-cap-within-a-character", "12\xe2\x82", 4, 0, "12\xe2\x82", "", 0, false},
-		{"not-utf8-is-not-cut-further", "12\x80\x80\x80", 4, 0, "12\x80\x80", "", 1, true},
-		{"tail", "0123456789", 3, 4, "012", "6789", 3, true},
-		{"tail-touches-head", "0123456789", 6, 6, "012345", "6789", 0, true},
-		{"tail-begins-after-a-character", "0123€89", 2, 4, "01", "89", 5, true},
-		{"tail-alone", "0123456789", -1, 4, "", "6789", 6, true},
+		{"fits", "12345", 5, 0, "12345", "", 0, "12345"},
+		{"one-too-many", "123456", 5, 0, "12345", "", 1, "12345[… 1 bytes cut …]"},
+		{"stores-none", "12345", -1, 0, "", "", 5, "[… 5 bytes cut …]"},
+		{"cut-before-a-character", "12€45", 4, 0, "12", "", 5, "12[… 5 bytes cut …]"},
+		{"cut-after-a-character", "12€45", 5, 0, "12€", "", 2, "12€[… 2 bytes cut …]"},
+		{"ends-at-the-cap-within-a-character", "12\xe2\x82", 4, 0, "12\xe2\x82", "", 0, "12\xe2\x82"},
+		{"not-utf8-is-not-cut-further", "12\x80\x80\x80", 4, 0, "12\x80\x80", "", 1, "12\x80\x80[… 1 bytes cut …]"},
+		{"tail", "0123456789", 3, 4, "012", "6789", 3, "012[… 3 bytes cut …]6789"},
+		{"tail-touches-head", "0123456789", 6, 6, "012345", "6789", 0, "0123456789"},
+		{"tail-begins-after-a-character", "0123€89", 2, 4, "01", "89", 5, "01[… 5 bytes cut …]89"},
+		{"tail-alone", "0123456789", -1, 4, "", "6789", 6, "[… 6 bytes cut …]6789"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, fake.Result(0, tt.out, ""), func(t *testing.T, sb sandbox.Sandbox) {
 				rec := wait(t, start(t, sb, sandbox.Command{MaxOutput: tt.max, MaxTail: tt.tail}))
-				got := []any{rec.Stdout.String(), string(rec.Stdout.Tail), rec.Stdout.Gap(), rec.Stdout.Total, rec.Truncated()}
-				want := []any{tt.head, tt.last, tt.gap, int64(len(tt.out)), tt.truncated}
+				got := []any{string(rec.Stdout.Head), string(rec.Stdout.Tail), rec.Stdout.Gap(), rec.Stdout.Total, rec.Stdout.String(), rec.Truncated()}
+				want := []any{tt.head, tt.last, tt.gap, int64(len(tt.out)), tt.text, tt.gap > 0}
 				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("head, tail, gap, total, truncated (-want +got):\n%s", diff)
+					t.Errorf("head, tail, gap, total, text, truncated (-want +got):\n%s", diff)
 				}
 			})
 		})
@@ -146,6 +150,9 @@ func TestReplay(t *testing.T) {
 		} {
 			if diff := cmp.Diff(tt.want, replay(t, ex, tt.from)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+			}
+			if got, _ := news(t, ex, tt.from); cmp.Diff(tt.want, got) != "" {
+				t.Errorf("%s: Since gave %q, want %q", tt.name, got, tt.want)
 			}
 		}
 		for _, from := range []sandbox.Offsets{{Stdout: -1}, {Stderr: -1}, {Stdout: 17}, {Stderr: 3}} {

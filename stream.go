@@ -14,6 +14,8 @@ import (
 // behind. One that falls that far behind another loses what is not stored, and
 // is told so by Chunk.Gap. A single reader loses nothing, until a kill.
 //
+// Lines makes lines of a Stream.
+//
 // Only this package implements Stream. To decorate one, embed it.
 type Stream interface {
 	// Next returns the next piece of output. It blocks until there is one, and
@@ -62,7 +64,8 @@ func (s Source) String() string {
 	return "stdout"
 }
 
-// Offsets is a position in both output streams, in bytes from their beginning.
+// Offsets is a position in both output streams, in bytes from their beginning. The
+// zero value is the beginning.
 type Offsets struct {
 	Stdout, Stderr int64
 }
@@ -88,23 +91,81 @@ type reader struct {
 	order  int     // no run of o.order before this one is still to be delivered
 	run    int     // the number of the window's run to go on with
 	closed bool
+
+	// Set when it is opened.
+	skips    [2]bool // by source: streams that it does not read
+	lossless bool    // it holds the command, however fast the others are
 }
 
 // open adds a reader that begins at from.
 func (o *output) open(from Offsets) (*reader, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if err := o.checkLocked(from); err != nil {
+		return nil, err
+	}
+	return o.addLocked(&reader{pos: from}), nil
+}
+
+// openOne adds a reader of one stream.
+func (o *output) openOne(s Source, from int64) (*reader, error) {
+	if s != Stdout && s != Stderr {
+		return nil, invalidf("Source", "%d is neither Stdout nor Stderr", int(s))
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r := &reader{pos: o.totalLocked(), skips: [2]bool{s != Stdout, s != Stderr}}
+	*r.pos.at(s) = from
+	if err := o.checkLocked(r.pos); err != nil {
+		return nil, err
+	}
+	return o.addLocked(r), nil
+}
+
+// openLossless adds a reader that begins at the first byte.
+func (o *output) openLossless() *reader {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.addLocked(&reader{lossless: true})
+}
+
+// since returns what is kept from there on, and where it ends. It is no reader that
+// the command waits for.
+func (o *output) since(from Offsets) ([]Chunk, Offsets, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.checkLocked(from); err != nil {
+		return nil, from, err
+	}
+	var chunks []Chunk
+	r := &reader{o: o, pos: from}
+	for {
+		c, ok := r.nextLocked()
+		if !ok {
+			return chunks, r.pos, nil
+		}
+		chunks = append(chunks, c)
+		r.buf = nil // it is c's
+	}
+}
+
+// checkLocked says what is wrong with offsets to read from.
+func (o *output) checkLocked(from Offsets) error {
 	for s := range o.streams {
 		if off, total := *from.at(Source(s)), o.streams[s].total; off < 0 || off > total {
-			return nil, invalidf("Offsets", "offset %d of %v is not between 0 and its current end, %d", off, Source(s), total)
+			return invalidf("Offsets", "offset %d of %v is not between 0 and its current end, %d", off, Source(s), total)
 		}
 	}
+	return nil
+}
+
+func (o *output) addLocked(r *reader) *reader {
 	if len(o.readers) == 0 {
 		o.window.limit = windowSize
 	}
-	r := &reader{o: o, wake: make(chan struct{}, 1), pos: from}
+	r.o, r.wake = o, make(chan struct{}, 1)
 	o.readers = append(o.readers, r)
-	return r, nil
+	return r
 }
 
 func (r *reader) Next(ctx context.Context) (Chunk, error) {

@@ -86,7 +86,7 @@ func describeForAgent(rec *sandbox.Execution, from sandbox.Offsets) agentResult 
 		ExitCode:    rec.ExitCode,
 		Handle:      rec.ID,
 		State:       "exited",
-		Truncated:   rec.Truncated(),
+		Truncated:   cutAtHead(rec),
 		StdoutBytes: rec.Stdout.Total,
 		StderrBytes: rec.Stderr.Total,
 	}

@@ -139,6 +139,25 @@ func TestOptions(t *testing.T) {
 		diffJSON(t, `{"stdout":"/a/a/sandboxes/`+id+`/POST\n","*":0}`, body)
 	})
 
+	// The documents know no tail: what is cut from what they send is truncated.
+	inBubble(t, "authorize-asks-for-a-tail", func(t *testing.T) {
+		w := start(t, func(w *world) {
+			w.opts.Authorize = func(_ context.Context, r *httpapi.AuthorizeRequest) error {
+				r.Command.MaxOutput, r.Command.MaxTail = 2, 10
+				return nil
+			}
+		})
+		id := w.sandbox(t, "a")
+		for path, want := range map[string]string{
+			room:                            `{"result":{"stdout":"ou","truncated":true,"*":0},"*":0}`,
+			agent:                           `{"stdout":"ou","stdoutOffset":2,"truncated":true,"*":0}`,
+			"/v1/sandboxes/" + id + "/exec": `{"stdout":"ou","stdout_tail":"t\n","truncated":true,"*":0}`,
+		} {
+			_, body := w.do(t, "POST", path, `{"cmd":"exit 3","command":"exit 3"}`)
+			diffJSON(t, want, body)
+		}
+	})
+
 	inBubble(t, "what-is-refused-makes-no-sandbox", func(t *testing.T) {
 		w := start(t, func(w *world) {
 			w.opts.Authorize = func(_ context.Context, r *httpapi.AuthorizeRequest) error {

@@ -110,7 +110,7 @@ func execInRoom(c *call) error {
 			Command:     cmd.Shell,
 			Duration:    rec.Duration.Milliseconds(),
 			Timestamp:   rec.StartedAt.UTC(),
-			Truncated:   rec.Truncated(),
+			Truncated:   cutAtHead(rec),
 			StdoutBytes: rec.Stdout.Total,
 			StderrBytes: rec.Stderr.Total,
 		},

@@ -71,6 +71,13 @@ func (c *call) run(ctx context.Context, sb sandbox.Sandbox, cmd sandbox.Command)
 	return rec, err
 }
 
+// cutAtHead reports whether there was more output than the beginning, which is all that
+// rooms and agents are sent.
+func cutAtHead(rec *sandbox.Execution) bool {
+	more := func(out sandbox.Output) bool { return out.Total > int64(len(out.Head)) }
+	return more(rec.Stdout) || more(rec.Stderr)
+}
+
 // remove removes the sandbox of that key, also when the client leaves meanwhile.
 func (c *call) remove(key sandbox.Key) error {
 	c.lift()

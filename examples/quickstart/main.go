@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log"
 	"os"
 	"os/signal"
@@ -48,21 +47,18 @@ func tour(ctx context.Context) error {
 		return err
 	}
 
-	fmt.Println("\nA live stream, as it comes.")
+	fmt.Println("\nLive output, line by line as it comes.")
 	_, stream, err := sb.Follow(ctx, sandbox.Command{Shell: "for i in 1 2 3; do echo tick $i; sleep .2; done"})
 	if err != nil {
 		return err
 	}
 	defer stream.Close()
-	for began := time.Now(); ; {
-		chunk, err := stream.Next(ctx)
-		if err == io.EOF {
-			break
-		}
+	began := time.Now()
+	for line, err := range sandbox.Lines(ctx, stream) {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("  after %3d ms  %s %q\n", time.Since(began).Milliseconds(), chunk.Source, chunk.Data)
+		fmt.Printf("  after %3d ms  %s %s\n", time.Since(began).Milliseconds(), line.Source, line.Text)
 	}
 
 	fmt.Println("\nA timeout. What was written is kept, and a process that got away is dead too.")
@@ -101,13 +97,8 @@ func show(rec *sandbox.Execution) {
 	}
 	fmt.Printf(", after %d ms\n", rec.Duration.Milliseconds())
 	for i, out := range []sandbox.Output{rec.Stdout, rec.Stderr} {
-		if out.Total == 0 {
-			continue
+		if out.Total > 0 {
+			fmt.Printf("  %s  %q\n", sandbox.Source(i), out)
 		}
-		fmt.Printf("  %s  %q", sandbox.Source(i), out.Head)
-		if out.Truncated() {
-			fmt.Printf(" … %d bytes not kept … %q", out.Gap(), out.Tail)
-		}
-		fmt.Println()
 	}
 }

@@ -1,0 +1,122 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"iter"
+
+	"github.com/sandbox-go/sandbox/internal/text"
+)
+
+// maxLine bounds Line.Text.
+const maxLine = 64 << 10
+
+// A Line is a line of one output stream.
+type Line struct {
+	// Source is the stream that the line belongs to.
+	Source Source
+
+	// Text is the line without its newline, and without a carriage return before
+	// that, otherwise exactly as written. It has at most 64 KiB.
+	Text string
+
+	// Partial is set when no newline follows Text: the line is longer than Text may
+	// be, and its next piece is the next Line of this stream, or a gap or the end of
+	// the output follows.
+	Partial bool
+
+	// Offset is where Text begins, and End is the first byte after the line and its
+	// newline, counted in bytes of this stream: where a Stream that is opened anew
+	// goes on.
+	Offset, End int64
+}
+
+// Lines returns the lines of s as they come, those of both streams in the order in
+// which they end. A line is told when its newline has come, or the output is over. An
+// error that is a *GapError tells of bytes that are missing; the iteration may go on
+// after it. Any other error is the last: ctx's, or that of Next, but for io.EOF, after
+// which the iteration just ends.
+//
+// The caller closes s, from which nobody else should read. When the iteration is
+// broken off, bytes of lines that were not told are gone from s. It can be used once.
+func Lines(ctx context.Context, s Stream) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		l := lines{yield: yield}
+		for {
+			c, err := s.Next(ctx)
+			switch {
+			case err != nil:
+				if l.flush(Stdout) && l.flush(Stderr) && err != io.EOF {
+					yield(Line{}, err)
+				}
+				return
+			case c.Gap > 0:
+				if !l.flush(c.Source) || !yield(Line{}, c.gapError()) {
+					return
+				}
+			case !l.add(c):
+				return
+			}
+		}
+	}
+}
+
+// lines makes lines of chunks. Its methods report whether more is wanted.
+type lines struct {
+	yield func(Line, error) bool
+	held  [2]struct { // by source: the beginning of a line
+		text []byte
+		off  int64 // of text
+	}
+}
+
+// add tells the lines that end in c, and holds what follows them.
+func (l *lines) add(c Chunk) bool {
+	held := &l.held[c.Source]
+	if len(held.text) == 0 {
+		held.off = c.Offset
+	}
+	for data := c.Data; len(data) > 0; {
+		room := maxLine - len(held.text)
+		n := min(room, len(data))
+		end := bytes.IndexByte(data[:min(room+1, len(data))], '\n')
+		if end >= 0 {
+			n = end
+		}
+		held.text = append(held.text, data[:n]...)
+		data = data[n:]
+		switch {
+		case end >= 0:
+			data = data[1:]
+			if !l.tell(c.Source, len(held.text), 1) {
+				return false
+			}
+		case len(data) > 0: // the line is too long
+			if !l.tell(c.Source, text.Whole(held.text), 0) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// flush tells what is held.
+func (l *lines) flush(s Source) bool {
+	n := len(l.held[s].text)
+	return n == 0 || l.tell(s, n, 0)
+}
+
+// tell tells the first n bytes that are held, and the newline after them if there is one.
+func (l *lines) tell(s Source, n, newline int) bool {
+	held := &l.held[s]
+	line := Line{Source: s, Partial: newline == 0, Offset: held.off, End: held.off + int64(n+newline)}
+	if text := held.text[:n]; line.Partial {
+		line.Text = string(text)
+	} else {
+		line.Text = string(bytes.TrimSuffix(text, []byte{'\r'}))
+	}
+	held.text = append(held.text[:0], held.text[n:]...)
+	held.off = line.End
+	return l.yield(line, nil)
+}
