@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -171,19 +170,7 @@ func (c *call) liftAll() {
 // readUntil ends the reading of the body when done is closed. The function that it
 // returns must be called before the handler returns.
 func (c *call) readUntil(done <-chan struct{}) (stop func()) {
-	var watcher sync.WaitGroup
-	over := make(chan struct{})
-	watcher.Go(func() {
-		select {
-		case <-done:
-			_ = c.rc.SetReadDeadline(time.Unix(1, 0))
-		case <-over:
-		}
-	})
-	return func() {
-		close(over)
-		watcher.Wait()
-	}
+	return whenClosed(done, func() { _ = c.rc.SetReadDeadline(time.Unix(1, 0)) })
 }
 
 // limit bounds the sending of each piece of the answer from now on, and of one that is

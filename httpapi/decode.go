@@ -17,8 +17,9 @@ const maxBody = 8 << 20
 // case-sensitive. Unknown properties are ignored, but a known one may come only
 // once: which of two commands is meant must not depend on who reads them. Text
 // must be Unicode: a byte or a surrogate that stands for no character is refused,
-// not replaced.
+// not replaced. A byte order mark before the object is ignored (RFC 8259, 8.1).
 func decode(body []byte, known map[string]field) error {
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	if !utf8.Valid(body) {
 		return invalid("body", "must be UTF-8")
 	}

@@ -63,7 +63,8 @@
 // sandbox.
 //
 // Bodies are read whole, up to 8 MiB (more is a 413), before anything is started.
-// They are one JSON object, whatever the content type says. Property names are
+// They are one JSON object, whatever the content type says; a byte order mark before it
+// is ignored (RFC 8259, 8.1). Property names are
 // case-sensitive, unknown ones are ignored, a known one given twice is a 400, and
 // so is what is not Unicode: invalid UTF-8 or half of a surrogate pair, and a body of
 // more than 65,536 values. A command is at most 1 MiB, its environment what Linux takes:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/sandbox-go/sandbox"
@@ -72,7 +71,9 @@ func (c *call) streams() error {
 // tell answers with the events of exec, whose output is read from there on, until it
 // is over or ctx ends.
 func (c *call) tell(ctx context.Context, exec sandbox.Exec, output sandbox.Stream, from sandbox.Offsets) error {
-	defer c.limitWhenOver(exec)()
+	// What is left is bounded once exec is over, also a Write that is blocked.
+	defer c.limit()
+	defer whenClosed(exec.Done(), c.limit)()
 	f := &follower{events: newEventWriter(c.w), output: output, pos: from}
 	if c.r.Method == http.MethodHead {
 		return nil
@@ -92,26 +93,6 @@ func (c *call) tell(ctx context.Context, exec sandbox.Exec, output sandbox.Strea
 		return errors.Join(err, f.event("error", c.api.shape(c.api.explain(err))))
 	}
 	return f.event("exit", rec)
-}
-
-// limitWhenOver bounds the sending of what is left once exec is over, also while a
-// Write is blocked. The function that it returns must be called before the handler
-// returns.
-func (c *call) limitWhenOver(exec sandbox.Exec) (stop func()) {
-	var watcher sync.WaitGroup
-	done := make(chan struct{})
-	watcher.Go(func() {
-		select {
-		case <-exec.Done():
-			c.limit()
-		case <-done:
-		}
-	})
-	return func() {
-		close(done)
-		watcher.Wait()
-		c.limit()
-	}
 }
 
 // A follower makes events of output.

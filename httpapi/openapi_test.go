@@ -197,7 +197,11 @@ func findRoute(r *http.Request) (*routers.Route, map[string]string) {
 // document.
 func documentedRequest(r *http.Request, route *routers.Route, body io.ReadCloser) *http.Request {
 	r = r.Clone(r.Context())
-	r.Body = body
+	r.Body, r.GetBody = body, nil
+	if body != nil {
+		sent, _ := io.ReadAll(body)
+		r.Body = io.NopCloser(bytes.NewReader(bytes.TrimPrefix(sent, []byte("\ufeff")))) // which is ignored
+	}
 	if isJSON(r, route) {
 		r.Header.Set("Content-Type", "application/json")
 	}

@@ -61,10 +61,7 @@ func (t *portTable) open(key sandbox.Key, box sandbox.Sandbox, number int) (*por
 	if ports == nil {
 		ports = make(map[int]*port)
 		t.bySandbox[box.ID()] = ports
-		go func() {
-			<-box.Gone()
-			t.close(box)
-		}()
+		whenClosed(box.Gone(), func() { t.close(box) })
 	}
 	p := &port{key: key, box: box, number: number, token: strings.ToLower(rand.Text())}
 	t.byToken[p.token], ports[number] = p, p

@@ -39,13 +39,7 @@ func (c *call) proxy(p *port, path string) error {
 	// The answer, and a connection that it turns into, end with the sandbox.
 	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
-	go func() {
-		select {
-		case <-p.box.Gone():
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	defer whenClosed(p.box.Gone(), cancel)()
 	c.liftAll()
 	defer c.limit()
 	x := c.newExchange(func(ctx context.Context) (net.Conn, error) { return p.box.Dial(ctx, p.number) })

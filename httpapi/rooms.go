@@ -36,7 +36,7 @@ func routeRooms(path []string) (methods, error) {
 	case slices.Equal(path[1:], []string{"sandbox", "exec"}):
 		return methods{http.MethodPost: execInRoom}, nil
 	}
-	return nil, &Error{Status: http.StatusNotFound, Message: "not found - only /message and /sandbox/exec endpoints are supported"}
+	return nil, &Error{Status: http.StatusNotFound, Message: "not found - only /sandbox/exec is supported"}
 }
 
 type roomErrorBody struct {

@@ -111,17 +111,12 @@ func (t *terminal) serve(ctx context.Context) error {
 	defer t.leave()
 	// The client's end ends ctx; the command's end ends writes that nobody takes.
 	writes, stop := context.WithCancel(ctx)
+	defer whenClosed(t.exec.Done(), func() {
+		defer time.AfterFunc(sendTime, stop).Stop()
+		<-writes.Done()
+	})()
 	defer stop()
 	parts.Go(func() { t.read(ctx) })
-	parts.Go(func() {
-		select {
-		case <-t.exec.Done():
-			timer := time.AfterFunc(sendTime, stop)
-			defer timer.Stop()
-			<-writes.Done()
-		case <-writes.Done():
-		}
-	})
 	err := t.tell(writes, "start", map[string]any{"id": t.exec.ID(), "sandbox_id": t.exec.Execution().SandboxID})
 	if err != nil {
 		return err
