@@ -125,6 +125,14 @@ func TestAttach(t *testing.T) {
 		}
 	})
 
+	inBubble(t, "what-connects-again-after-exit-gets-it-again", func(t *testing.T) {
+		w := start(t, nil)
+		path := w.background(t, w.sandbox(t, "a"), `{"command":"echo hi","background":true}`)
+		first := w.attach(t, path, "")
+		first.all(t)
+		diffEvents(t, []event{{"start", `{"*":0}`}, {"exit", exitEvent("completed", "0")}}, w.attach(t, path, first.id).all(t))
+	})
+
 	inBubble(t, "leaving-ends-nothing", func(t *testing.T) {
 		w := start(t, nil)
 		id := w.sandbox(t, "a")

@@ -66,13 +66,7 @@ func readSession(t testing.TB, conn *websocket.Conn) session {
 			s.printed += string(data)
 		} else {
 			s.told = append(s.told, string(data))
-			var message struct{ Type string }
-			if err := json.Unmarshal(data, &message); err != nil {
-				t.Error(err)
-			}
-			checkDocumented(t, map[string]string{
-				"start": "StartMessage", "gap": "GapMessage", "exit": "ExitMessage", "error": "ErrorMessage",
-			}[message.Type], string(data))
+			checkDocumented(t, document().Components.Schemas["TerminalMessage"].Value, string(data))
 		}
 	}
 }

@@ -89,6 +89,11 @@ func wire() []wireTest {
 	noRetry := map[string]string{"X-Should-Retry": "false"}
 	maybeRetry := map[string]string{"X-Should-Retry": ""}
 	long := `"` + strings.Repeat("x", 1<<20+1) + `"`
+	part := strings.Repeat("x", 256)
+	env := `"A":"` + strings.Repeat("x", 120<<10) + `"`
+	for name := 'B'; name <= 'Q'; name++ {
+		env += `,"` + string(name) + `":"` + strings.Repeat("x", 120<<10) + `"`
+	}
 	archive := tarOf(map[string]string{"a/b": "content"})
 	large := `{"x":"` + strings.Repeat("x", 9<<20) + `"}`
 	roomWant := func(stdout, stderr string, code string, success string) string {
@@ -104,6 +109,9 @@ func wire() []wireTest {
 	roomInvalid := func(details string) string { return `{"error":"invalid request","details":` + details + `}` }
 	sbError := func(msg, kind string) string {
 		return `{"error":{"message":"` + msg + `","type":"` + kind + `"}}`
+	}
+	longName := func(property string) string {
+		return sbError(property+": must not have a part longer than 255 bytes", "invalid_request")
 	}
 	agentError := func(msg, code string) string { return `{"error":"` + msg + `","code":"` + code + `"}` }
 	refuse := func(e *httpapi.Error) func(*world) {
@@ -229,6 +237,7 @@ func wire() []wireTest {
 		{name: "sandbox-timeout-0", method: "POST", path: exec, body: `{"command":"true","timeout_ms":0}`, code: 400, want: sbError("timeout_ms: must be an integer from 1 to 600000, *", "invalid_request")},
 		{name: "sandbox-timeout-negative", method: "POST", path: exec, body: `{"command":"true","timeout_ms":-1}`, code: 400},
 		{name: "sandbox-timeout-too-long", method: "POST", path: exec, body: `{"command":"true","timeout_ms":600001}`, code: 400},
+		{name: "sandbox-timeout-too-long-streamed", method: "POST", path: exec, body: `{"command":"true","timeout_ms":600001,"stream":true}`, code: 400, want: sbError("timeout_ms: must be an integer from 1 to 600000, *", "invalid_request")},
 		{name: "sandbox-timeout-longest", method: "POST", path: exec, body: `{"command":"true","timeout_ms":6e5}`, code: 200},
 		{name: "sandbox-timeout-fraction", method: "POST", path: exec, body: `{"command":"true","timeout_ms":1.5}`, code: 400},
 		{name: "sandbox-timeout-huge", method: "POST", path: exec, body: `{"command":"true","timeout_ms":1e999}`, code: 400, want: sbError("timeout_ms: must be an integer*", "invalid_request")},
@@ -381,6 +390,10 @@ func wire() []wireTest {
 		{name: "file-write", method: "PUT", path: files, body: `{"path":"new/deep/file","content":"héllo"}`, code: 200, want: `{"object":"file","path":"new/deep/file","size_bytes":6}`},
 		{name: "file-write-base64", method: "PUT", path: files, body: `{"path":"b","content":"Yf8A","encoding":"base64","mode":"0700"}`, code: 200, want: `{"object":"file","path":"b","size_bytes":3}`},
 		{name: "file-write-raw", method: "PUT", path: files + "?path=raw/file&mode=600", body: "a\xff\x00", code: 200, want: `{"object":"file","path":"raw/file","size_bytes":3}`},
+		{name: "file-write-json-as-content", method: "PUT", path: files + "?path=dir/text", header: map[string]string{"Authorization": "Bearer key-a", "Content-Type": "application/json"}, body: `{"path":"x","content":"y"}`, code: 200, want: `{"object":"file","path":"dir/text","size_bytes":26}`},
+		{name: "file-write-long-name", method: "PUT", path: files, body: `{"path":"a/` + part + `","content":""}`, code: 400, want: longName("path")},
+		{name: "file-write-raw-long-name", method: "PUT", path: files + "?path=" + part + "/b", body: "x", code: 400, want: longName("path")},
+		{name: "file-write-longest-name", method: "PUT", path: files, body: `{"path":"` + part[1:] + `","content":""}`, code: 200},
 		{name: "file-write-bad-base64", method: "PUT", path: files, body: `{"path":"b","content":"?","encoding":"base64"}`, code: 400, want: sbError("content: is not base64", "invalid_request")},
 		{name: "file-write-bad-encoding", method: "PUT", path: files, body: `{"path":"b","content":"","encoding":"x"}`, code: 400},
 		{name: "file-write-bad-mode", method: "PUT", path: files, body: `{"path":"b","content":"","mode":"4755"}`, code: 400, want: sbError("mode: must be permissions in octal, as in 0644", "invalid_request")},
@@ -396,17 +409,23 @@ func wire() []wireTest {
 		{name: "file-delete-recursive", method: "DELETE", path: files + "?path=dir&recursive=true", code: 200},
 		{name: "file-delete-full-directory", method: "DELETE", path: files + "?path=dir", code: 409, want: sbError("dir: directory not empty", "conflict")},
 		{name: "file-delete-missing", method: "DELETE", path: files + "?path=none", code: 404},
+		{name: "file-delete-long-name", method: "DELETE", path: files + "?path=" + part, code: 400, want: longName("path")},
 		{name: "file-mkdir", method: "POST", path: files + "/mkdir", body: `{"path":"x/y"}`, code: 200, want: `{"success":true,"path":"x/y"}`},
 		{name: "file-mkdir-exists", method: "POST", path: files + "/mkdir", body: `{"path":"dir"}`, code: 200},
 		{name: "file-mkdir-over-a-file", method: "POST", path: files + "/mkdir", body: `{"path":"dir/text"}`, code: 400},
 		{name: "file-mkdir-no-path", method: "POST", path: files + "/mkdir", body: `{}`, code: 400},
+		{name: "file-mkdir-long-name", method: "POST", path: files + "/mkdir", body: `{"path":"` + part + `"}`, code: 400, want: longName("path")},
 		{name: "file-rename", method: "POST", path: files + "/rename", body: `{"from":"dir/text","to":"moved"}`, code: 200, want: `{"success":true,"path":"moved"}`},
 		{name: "file-rename-missing", method: "POST", path: files + "/rename", body: `{"from":"none","to":"moved"}`, code: 404},
 		{name: "file-rename-nowhere", method: "POST", path: files + "/rename", body: `{"from":"dir/text"}`, code: 400, want: sbError("to: *", "invalid_request")},
+		{name: "file-rename-from-a-long-name", method: "POST", path: files + "/rename", body: `{"from":"` + part + `","to":"x"}`, code: 400, want: longName("from")},
+		{name: "file-rename-to-a-long-name", method: "POST", path: files + "/rename", body: `{"from":"dir/text","to":"` + part + `"}`, code: 400, want: longName("to")},
 		{name: "file-archive", method: "GET", path: files + "/archive?path=dir", code: 200, wantHeader: map[string]string{"Content-Type": "application/x-tar"}},
 		{name: "file-archive-missing", method: "GET", path: files + "/archive?path=none", code: 404},
+		{name: "file-archive-long-name", method: "GET", path: files + "/archive?path=" + part, code: 400, want: longName("path")},
 		{name: "file-archive-in", method: "PUT", path: files + "/archive?path=into", body: archive, code: 200, want: `{"success":true,"path":"into"}`},
 		{name: "file-archive-in-malformed", method: "PUT", path: files + "/archive", body: strings.Repeat("x", 600), code: 400},
+		{name: "file-archive-in-long-name", method: "PUT", path: files + "/archive?path=" + part, body: archive, code: 400, want: longName("path")},
 		{name: "file-unsupported", set: bare, method: "GET", path: files + "?path=x", code: 501, want: sbError("this backend does not reach files", "not_implemented")},
 		{name: "file-unknown-route", method: "GET", path: files + "/chmod", code: 404, want: sbError("there is no such route", "not_found")},
 		{name: "file-post", method: "POST", path: files, code: 405, wantHeader: map[string]string{"Allow": "DELETE, GET, PUT"}},
@@ -453,6 +472,7 @@ func wire() []wireTest {
 		{name: "agent-timeout", method: "POST", path: agent, body: `{"command":"sleep 9000","timeout":0.25}`, code: 200, want: agentWant("124", "a\\n", "", "2", "0")},
 		{name: "agent-tiny-timeout", method: "POST", path: agent, body: `{"command":"sleep 9000","timeout":1e-300}`, code: 200, want: agentWant("124", "*", "", `"*"`, "0")},
 		{name: "exec-env-value-too-long", method: "POST", path: exec, body: `{"command":"true","env":{"A":"` + strings.Repeat("x", 128<<10) + `"}}`, code: 400, want: sbError("env: a variable takes 131074 bytes with its name, at most 131071 are taken*", "invalid_request")},
+		{name: "exec-env-too-long-in-all", method: "POST", path: exec, body: `{"command":"true","env":{` + env + `}}`, code: 400, want: sbError("env: *", "invalid_request")},
 		{name: "agent-max-buffer", method: "POST", path: agent, body: `{"command":"exit 3","maxBuffer":2}`, code: 200, want: `{"exitCode":3,"stdout":"ou","stderr":"er","stdoutOffset":2,"stderrOffset":2,"truncated":true,"stdoutBytes":4,"stderrBytes":4,"*":0}`},
 		{name: "agent-max-buffer-within-a-character", method: "POST", path: agent, body: `{"command":"print 3 MiB","maxBuffer":7}`, code: 200, want: `{"exitCode":0,"stdout":"€€","stdoutOffset":6,"stderrOffset":0,"truncated":true,"stdoutBytes":3145728,"stderrBytes":0,"*":0}`},
 		{name: "agent-max-buffer-largest", method: "POST", path: agent, body: `{"command":"true","maxBuffer":16777216}`, code: 200},
@@ -485,6 +505,7 @@ func wire() []wireTest {
 		{name: "agent-yield-lost", method: "POST", path: agent, body: `{"command":"lose it","yield":5}`, code: 503, wantHeader: noRetry, starts: []string{"lose it"}},
 		{name: "agent-yield-bad-workdir", method: "POST", path: agent, body: `{"command":"true","workdir":"/missing","yield":5}`, code: 400, starts: []string{"true"}},
 		{name: "agent-open-stdin-alone", method: "POST", path: agent, body: `{"command":"true","openStdin":true}`, code: 400, want: agentError("openStdin: needs yield*", "INVALID_REQUEST")},
+		{name: "agent-open-stdin-yield-null", method: "POST", path: agent, body: `{"command":"true","openStdin":true,"yield":null}`, code: 400, want: agentError("openStdin: needs yield*", "INVALID_REQUEST")},
 		{name: "agent-handle", method: "GET", path: handle, code: 200, want: agentWant("0", "hi\\n", "", "3", "0")},
 		{name: "agent-handle-offset", method: "GET", path: handle + "?stdoutOffset=1&wait=1", code: 200, want: agentWant("0", "i\\n", "", "3", "0")},
 		{name: "agent-handle-past-the-end", method: "GET", path: handle + "?stdoutOffset=4", code: 400, want: agentError("stdoutOffset: is past the stream's current end, 3", "INVALID_REQUEST")},
@@ -501,10 +522,12 @@ func wire() []wireTest {
 		{name: "agent-read-directory", method: "POST", path: "/agents/worker/sandbox/read", body: `{"path":"."}`, code: 400, want: agentError(".: is a directory", "INVALID_REQUEST")},
 		{name: "agent-read-outside", method: "POST", path: "/agents/worker/sandbox/read", body: `{"path":"/../../etc/passwd"}`, code: 403, want: agentError("*", "FORBIDDEN")},
 		{name: "agent-read-no-path", method: "POST", path: "/agents/worker/sandbox/read", body: `{}`, code: 400, want: agentError("path: *", "INVALID_REQUEST")},
+		{name: "agent-read-long-name", method: "POST", path: "/agents/worker/sandbox/read", body: `{"path":"` + part + `"}`, code: 400, want: agentError("path: must not have a part longer than 255 bytes", "INVALID_REQUEST")},
 		{name: "agent-read-no-key", method: "POST", path: "/agents/worker/sandbox/read", header: none, body: `{"path":"notes"}`, code: 401},
 		{name: "agent-read-get", method: "GET", path: "/agents/worker/sandbox/read", code: 405},
 		{name: "agent-write", method: "POST", path: "/agents/worker/sandbox/write", body: `{"path":"a/b","content":""}`, code: 200, want: `{"success":true}`},
 		{name: "agent-write-no-content", method: "POST", path: "/agents/worker/sandbox/write", body: `{"path":"a"}`, code: 400, want: agentError("content: *", "INVALID_REQUEST")},
+		{name: "agent-write-long-name", method: "POST", path: "/agents/worker/sandbox/write", body: `{"path":"` + part + `","content":""}`, code: 400, want: agentError("path: must not have a part longer than 255 bytes", "INVALID_REQUEST")},
 		{name: "agent-write-directory", method: "POST", path: "/agents/worker/sandbox/write", body: `{"path":".","content":""}`, code: 400},
 		{name: "agent-get", method: "GET", path: agent, code: 405, wantHeader: map[string]string{"Allow": "POST"}, want: agentError("*", "INVALID_REQUEST")},
 		{name: "agent-no-id", method: "POST", path: "/agents/", code: 404, want: agentError("*", "NOT_FOUND")},
