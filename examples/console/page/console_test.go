@@ -60,13 +60,16 @@ func serve(t *testing.T, info *backend.Info) *console {
 	return &console{server.URL, b, m}
 }
 
-// files returns the files of the only sandbox.
-func (c *console) files() sandbox.Files {
+// sandbox returns the only sandbox.
+func (c *console) sandbox() sandbox.Sandbox {
 	for _, sb := range c.manager.All() {
-		return sb.Files()
+		return sb
 	}
 	return nil
 }
+
+// files returns its files.
+func (c *console) files() sandbox.Files { return c.sandbox().Files() }
 
 // content returns what a file holds.
 func (c *console) content(t *testing.T, name string) string {
@@ -87,10 +90,10 @@ func (c *console) content(t *testing.T, name string) string {
 func (p *tab) signIn(c *console) {
 	p.t.Helper()
 	p.do(chromedp.Navigate(c.url + "/#key=" + key))
-	p.wait(text(".sandboxes .status"), "There is none yet.")
+	p.wait(text(".sandboxes .status"), "No sandboxes yet.")
 	p.tabTo("Create")
 	p.press(kb.Enter)
-	p.wait(text(".sandboxes .status"), "Made sbx_")
+	p.wait(text(".sandboxes .status"), "Created sbx_")
 	p.wait(focus, "command")
 }
 
@@ -168,7 +171,7 @@ func TestConsole(t *testing.T) {
 		p.do(chromedp.EmulateViewport(1280, 800))
 
 		p.press(kb.F6, chromedp.ModifierShift)
-		p.wait(focus, "Close it")
+		p.wait(focus, "Close")
 		p.press(kb.Enter)
 		p.wait(text(".terminal .status"), "Closed.")
 		p.wait(focus, "Open a terminal")
@@ -266,6 +269,65 @@ func TestConsole(t *testing.T) {
 		p.wait(text(".browser .status"), "Removed up.bin.")
 		p.wait(focus, "a <b>.txt")
 	})
+	t.Run("shows-the-history", func(t *testing.T) {
+		p := p.in(t)
+		next := make(chan struct{})
+		c.backend.Handle("wait", func(process *fake.Process) int {
+			io.WriteString(process.Stdout, "so far\n")
+			select {
+			case <-next:
+			case <-process.Done():
+			}
+			io.WriteString(process.Stderr, "the rest\n")
+			return 5
+		})
+		sb := c.sandbox()
+		for range 8 { // more records than one answer has
+			if _, err := sb.Run(t.Context(), sandbox.Command{Shell: "true"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := sb.Start(t.Context(), sandbox.Command{Shell: "wait"}); err != nil {
+			t.Fatal(err)
+		}
+		var ids []string // newest first
+		for _, exec := range sb.Execs() {
+			ids = append([]string{exec.ID()}, ids...)
+		}
+
+		p.do(chromedp.Focus(chromedp.CSS("[role=tab][aria-selected=true]")))
+		p.press(kb.ArrowRight)
+		p.wait(focus, "History")
+		p.wait(text(".records .status"), "13 executions")
+		p.wait(`[...document.querySelectorAll(".records button.mono")].map((b) => b.textContent)`, strings.Join(ids, ","))
+		p.wait(text(".records tbody"), "Running")
+		p.tabTo(ids[0])
+		p.press(kb.Enter)
+		p.wait(text(".record .output"), "so far\n")
+		p.tabTo(ids[len(ids)-1]) // another takes its place
+		p.press(kb.Enter)
+		p.wait(text(".record .status"), "Exit code 3 after ")
+		p.wait(text(".record .output"), "last\n")
+		if got := p.eval(text(".record .output")); got != "<b>first</b>\nlast\n" {
+			t.Errorf("the output is %q", got)
+		}
+		p.do(chromedp.Focus(chromedp.CSS(".records button.mono")))
+		p.press(kb.Enter)
+		p.wait(text(".record .output"), "so far\n")
+		close(next)
+		p.wait(text(".record .output .stderr"), "the rest\n")
+		p.wait(text(".record .status"), "Exit code 5 after ")
+		p.tabTo(ids[len(ids)-2])
+		p.press(kb.Enter)
+		p.wait(text(".record .output .note"), "bytes of stdout are missing]")
+		p.wait(text(".record .status"), "Cancelled after ")
+
+		p.do(chromedp.Focus(chromedp.CSS(".history .reload")))
+		p.press(kb.Enter)
+		p.wait(text(".records tbody"), "Exit code 5 after ")
+		p.do(chromedp.Focus(chromedp.CSS("[role=tab][aria-selected=true]")))
+		p.press(kb.ArrowLeft)
+	})
 	t.Run("removes-the-sandbox-and-its-terminal", func(t *testing.T) {
 		p := p.in(t)
 		p.do(chromedp.Focus(chromedp.CSS("[role=tab][aria-selected=true]")))
@@ -278,7 +340,7 @@ func TestConsole(t *testing.T) {
 		p.wait(text("dialog"), "and all that runs in it?")
 		p.tabTo("Remove")
 		p.press(kb.Enter)
-		p.wait(text(".sandboxes .status"), "There is none yet.")
+		p.wait(text(".sandboxes .status"), "No sandboxes yet.")
 		p.wait(focus, "Create")
 	})
 	// That the wrong key is refused is what a browser calls an error.

@@ -56,10 +56,14 @@ export class API {
     throw new APIError(answer.status, await message(answer));
   }
 
-  // events makes a request with a JSON body and yields the events of the answer.
-  async *events(path, json, signal) {
-    const answer = await this.send("POST", path, { json, signal });
-    yield* readEvents(answer.body);
+  // events makes a request as send does and yields the events of the answer, until options.signal
+  // is aborted.
+  async *events(method, path, options) {
+    const answer = await this.send(method, path, options);
+    for await (const event of readEvents(answer.body)) {
+      options.signal.throwIfAborted(); // what has come by then is not yielded either
+      yield event;
+    }
   }
 
   // socket returns a WebSocket at a path. A browser sends no key with it.

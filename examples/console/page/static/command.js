@@ -1,6 +1,7 @@
 // Runs a command and shows its output as it comes.
 
 import { ending } from "./ending.js";
+import { follow } from "./follow.js";
 import { Output } from "./output.js";
 import { attempt, fail, say } from "./status.js";
 
@@ -19,27 +20,9 @@ export function commandPanel(root, api) {
     if (!running) execution = null;
   }
 
-  async function follow(command) {
-    for await (const { name, data } of api.events("/exec", { command, stream: true }, closed.signal)) {
-      switch (name) {
-        case "start":
-          execution = data.id;
-          cancel.disabled = false;
-          break;
-        case "stdout":
-        case "stderr":
-          await output.append(name, data.data);
-          break;
-        case "gap":
-          await output.append("note", `[${data.bytes} bytes of ${data.stream} are missing]\n`);
-          break;
-        case "exit":
-          return data;
-        case "error":
-          throw new Error(data.error.message);
-      }
-    }
-    throw new Error("The connection was lost, and with it how the command has ended.");
+  function started(id) {
+    execution = id;
+    cancel.disabled = false;
   }
 
   form.addEventListener("submit", async (event) => {
@@ -49,7 +32,8 @@ export function commandPanel(root, api) {
     output.clear();
     say(status, "Running…");
     try {
-      const record = await follow(form.elements.command.value);
+      const json = { command: form.elements.command.value, stream: true };
+      const record = await follow(api.events("POST", "/exec", { json, signal: closed.signal }), output, started);
       say(status, ending(record));
       status.classList.toggle("error", record.status !== "completed" || record.exit_code !== 0);
     } catch (err) {

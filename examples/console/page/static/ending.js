@@ -1,4 +1,4 @@
-// How an execution has ended, in words.
+// How an execution has ended, or that it runs, in words.
 
 // ending takes the record of an execution.
 export function ending(record) {
@@ -10,10 +10,12 @@ export function ending(record) {
   if (record.error) why.push(record.error);
   const detail = why.length > 0 ? ` (${why.join(", ")})` : "";
   switch (record.status) {
+    case "running":
+      return "Running";
     case "completed":
       return `Exit code ${record.exit_code} ${after}${detail}`;
     case "timeout":
-      return `Time was up ${after}: exit code ${record.exit_code}${detail}`;
+      return `Timed out ${after}: exit code ${record.exit_code}${detail}`;
     case "cancelled":
       return `Cancelled ${after}${detail}`;
     default:

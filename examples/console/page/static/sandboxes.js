@@ -23,7 +23,7 @@ export function showSandboxes(root, api, sandboxes) {
     }
     list.replaceChildren(...sandboxes.map(item));
     mark();
-    if (sandboxes.length === 0) say(status, "There is none yet.");
+    if (sandboxes.length === 0) say(status, "No sandboxes yet.");
   }
 
   function item(sandbox) {
@@ -76,10 +76,10 @@ export function showSandboxes(root, api, sandboxes) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     attempt(status, async () => {
-      say(status, "Making a sandbox…");
+      say(status, "Creating a sandbox…");
       const made = await api.call("POST", "/v1/sandboxes", { json: { size: form.elements.size.value } });
       await refresh();
-      say(status, `Made ${made.id}.`);
+      say(status, `Created ${made.id}.`);
       choose(made).focus();
     });
   });

@@ -2,6 +2,7 @@
 
 import { commandPanel } from "./command.js";
 import { filesPanel } from "./files.js";
+import { historyPanel } from "./history.js";
 import { confirmed } from "./question.js";
 import { attempt } from "./status.js";
 import { makeTabs } from "./tabs.js";
@@ -29,6 +30,7 @@ export function openWorkspace(api, sandbox, removed) {
     commandPanel(element.querySelector(".command"), api),
     terminalPanel(element.querySelector(".terminal"), api),
     filesPanel(element.querySelector(".files"), api),
+    historyPanel(element.querySelector(".history"), api),
   ];
   makeTabs(element, sandbox.id, (root) => panels.find((panel) => panel.root === root).shown?.());
 
