@@ -196,6 +196,7 @@ func TestConsole(t *testing.T) {
 		if got := c.content(t, "notes/a <b>.txt"); got != "one\ntwo" {
 			t.Errorf("saved %q", got)
 		}
+		p.wait(text(".browser tbody"), "notes/")
 		p.tabTo("Close")
 		p.press(kb.Enter)
 		p.wait(focus, "notes/")
