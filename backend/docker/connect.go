@@ -10,6 +10,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandbox-go/sandbox/internal/agent"
+	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
 )
 
 // errUnusable: the agent cannot make the image's directories what they must be.
@@ -24,7 +25,7 @@ const dialTime = 30 * time.Second
 // dialAgent starts an agent in the container and connects to it: the streams of
 // one exec are the connection. A container that is paused is waited for; one that
 // ends, or an engine that hangs, is not.
-func (i *instance) dialAgent(ctx context.Context, opts agent.Options) (*agent.Conn, error) {
+func (i *instance) dialAgent(ctx context.Context, opts agentclient.Options) (*agentclient.Conn, error) {
 	i.mu.Lock()
 	fresh := i.fresh
 	i.mu.Unlock()
@@ -42,7 +43,7 @@ func (i *instance) dialAgent(ctx context.Context, opts agent.Options) (*agent.Co
 }
 
 // dialOnce makes one attempt.
-func (i *instance) dialOnce(ctx context.Context, fresh bool, opts agent.Options) (*agent.Conn, error) {
+func (i *instance) dialOnce(ctx context.Context, fresh bool, opts agentclient.Options) (*agentclient.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, dialTime, &Error{NoEngine, i.b.host, "see whether the engine hangs", nil})
 	defer cancel()
 	defer context.AfterFunc(i.alive, cancel)()
@@ -50,7 +51,7 @@ func (i *instance) dialOnce(ctx context.Context, fresh bool, opts agent.Options)
 	return conn, unanswered(ctx, err)
 }
 
-func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh bool, opts agent.Options) (*agent.Conn, error) {
+func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh bool, opts agentclient.Options) (*agentclient.Conn, error) {
 	exec, err := b.api.ExecCreate(ctx, container, client.ExecCreateOptions{
 		User: "0:0", WorkingDir: "/", Cmd: agent.ServeCommand(agentPath, workspace, user, fresh),
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
@@ -63,7 +64,7 @@ func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh b
 		return nil, engineError(b.host, err)
 	}
 	stream := newExecStream(attached)
-	conn, err := agent.Dial(ctx, stream, opts)
+	conn, err := agentclient.Dial(ctx, stream, opts)
 	if err != nil {
 		said := stream.complaint()
 		if strings.Contains(said, agent.Unusable) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent"
+	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
 	"github.com/sandbox-go/sandbox/internal/files"
 )
 
@@ -65,7 +66,7 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 		switch {
 		case err == nil:
 			return p, nil
-		case !errors.Is(err, agent.ErrEnded):
+		case !errors.Is(err, agentclient.ErrEnded):
 			return nil, err
 		}
 		// The connection ended before the agent was asked: what there is then is
@@ -198,7 +199,7 @@ func (i *instance) connect(ctx context.Context) (*link, error) {
 	}
 	l := &link{instance: i, settled: make(chan struct{})}
 	var err error
-	if l.Conn, err = i.dialAgent(ctx, agent.Options{Explain: l.explain, HideOOM: !i.b.engine.tellsOOM()}); err != nil {
+	if l.Conn, err = i.dialAgent(ctx, agentclient.Options{Explain: l.explain, HideOOM: !i.b.engine.tellsOOM()}); err != nil {
 		_, gone := i.present()
 		return nil, cmp.Or(gone, err)
 	}

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
-	"github.com/sandbox-go/sandbox/internal/agent"
+	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
 )
 
 // A link is one connection to the agent of a container.
 type link struct {
-	*agent.Conn
+	*agentclient.Conn
 	instance *instance
 
 	// settled is closed when the connection has ended and it is known why, or it

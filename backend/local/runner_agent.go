@@ -9,7 +9,8 @@ import (
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent"
-	"github.com/sandbox-go/sandbox/internal/agent/wire"
+	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
 	"github.com/sandbox-go/sandbox/internal/files"
 	"github.com/sandbox-go/sandbox/internal/proc"
 )
@@ -27,7 +28,7 @@ type agentRunner struct {
 	dir string
 
 	mu     sync.Mutex // guards what follows
-	agent  *agent.Local
+	agent  *agentclient.Local
 	closed bool
 }
 
@@ -39,7 +40,7 @@ func (r *agentRunner) prepare() error {
 }
 
 // running returns an agent that runs.
-func (r *agentRunner) running() (*agent.Local, error) {
+func (r *agentRunner) running() (*agentclient.Local, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -52,7 +53,7 @@ func (r *agentRunner) running() (*agent.Local, error) {
 			return r.agent, nil
 		}
 	}
-	a, err := agent.NewLocal(r.dir)
+	a, err := agentclient.NewLocal(r.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -62,13 +63,13 @@ func (r *agentRunner) running() (*agent.Local, error) {
 
 // with calls f with an agent, and again with the next one when that has ended and
 // f has done nothing.
-func (r *agentRunner) with(f func(*agent.Local) error) error {
+func (r *agentRunner) with(f func(*agentclient.Local) error) error {
 	for {
 		a, err := r.running()
 		if err != nil {
 			return err
 		}
-		if err := f(a); !errors.Is(err, agent.ErrEnded) {
+		if err := f(a); !errors.Is(err, agentclient.ErrEnded) {
 			return err
 		}
 		<-a.Done()
@@ -81,12 +82,12 @@ func (r *agentRunner) start(ctx context.Context, o *order, spec *backend.Spec) (
 		start.UID, start.GID, start.Own = int64(o.user.id), int64(o.user.id), true
 	}
 	asked := false
-	err = r.with(func(a *agent.Local) error {
+	err = r.with(func(a *agentclient.Local) error {
 		started, err := a.Start(ctx, start, spec)
 		if err == nil {
 			p = started
 		}
-		asked = !errors.Is(err, agent.ErrEnded)
+		asked = !errors.Is(err, agentclient.ErrEnded)
 		return err
 	})
 	if err != nil && !asked && !errors.Is(err, backend.ErrGone) {
@@ -100,7 +101,7 @@ func (r *agentRunner) files(i *instance, dir string) (backend.Files, error) {
 }
 
 func (r *agentRunner) sweep(ctx context.Context, u account) error {
-	return r.with(func(a *agent.Local) error { return a.Sweep(ctx, int64(u.id)) })
+	return r.with(func(a *agentclient.Local) error { return a.Sweep(ctx, int64(u.id)) })
 }
 
 func (r *agentRunner) close() {

@@ -1,22 +1,33 @@
-// Package agent is the service's side of sandbox-agent, a small static program
-// that starts commands where a sandbox is: in a container, or beside the service.
+// Package agent is sandbox-agent: a small static program that starts commands where a
+// sandbox is, in a container or beside the service, and what a backend must know to
+// put it there. This package has the program itself and its command lines.
 //
-// For a container: put the program that [Binary] returns there, let the
-// container's first process be [InitCommand], start [ServeCommand] with stdin and
-// stdout attached and no terminal, and [Dial] them.
+// Each part runs in one kind of process, which its folder tells:
 //
-// Beside the service: [NewLocal].
+//	package           runs in                              talks to
+//	agentclient       the service                          serve; beside the service also supervise
+//	modes/pid1        a container's first process          nobody
+//	modes/serve       the agent of a container, or that    agentclient, supervise
+//	                  beside the service
+//	modes/supervise   a supervisor: one per command        serve, or beside the service agentclient
+//	modes/harden      pid1, serve and supervise            nobody
+//	shared/wire       all of them: the messages            -
+//	shared/mux        agentclient and serve: many streams  -
+//	                  of one connection
+//	shared/peer       whoever asks about a command         supervise, or serve
+//	shared/pool       whoever owns supervisors: serve in   supervise
+//	                  a container, else agentclient
+//	cmd/sandbox-agent the program, which is all modes      -
+//	build             go generate, which builds it         -
+//
+// A command's file operations are a mode too, of internal/files.
 package agent
 
 import (
 	"time"
 
-	"github.com/sandbox-go/sandbox/internal/agent/peer"
-	"github.com/sandbox-go/sandbox/internal/agent/wire"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
 )
-
-// ErrEnded: the agent has ended, and has not done what it was asked for.
-var ErrEnded = peer.ErrEnded
 
 // Reserve is how many processes and threads the agent itself needs of a
 // container's limit, besides one supervisor's worth of them, SupervisorThreads,

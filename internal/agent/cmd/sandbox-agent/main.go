@@ -11,10 +11,10 @@ import (
 	"io"
 	"os"
 
-	"github.com/sandbox-go/sandbox/internal/agent/pid1"
-	"github.com/sandbox-go/sandbox/internal/agent/serve"
-	"github.com/sandbox-go/sandbox/internal/agent/supervise"
-	"github.com/sandbox-go/sandbox/internal/agent/wire"
+	"github.com/sandbox-go/sandbox/internal/agent/modes/pid1"
+	"github.com/sandbox-go/sandbox/internal/agent/modes/serve"
+	"github.com/sandbox-go/sandbox/internal/agent/modes/supervise"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
 	"github.com/sandbox-go/sandbox/internal/files"
 )
 

@@ -1,0 +1,167 @@
+package agentclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/mux"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+	"github.com/sandbox-go/sandbox/internal/framing"
+)
+
+// A Conn is the service's side of a connection to "sandbox-agent serve" in a
+// container. Its methods may be called concurrently.
+type Conn struct {
+	session *yamux.Session
+	options Options
+	limits  wire.Limits
+	inputs  atomic.Int64 // numbers of inputs
+	tasks   sync.WaitGroup
+
+	mu   sync.Mutex // guards idle
+	idle []*stream  // the last is used first: its memory is warm
+}
+
+// Options are what the caller of [Dial] knows of the container. The zero value
+// knows nothing.
+type Options struct {
+	// Explain adds to an error of the connection why it ended. It is called before
+	// the error is told, without a lock; nil adds nothing.
+	Explain func(error) error
+
+	// HideOOM drops what the agent says of kills for memory.
+	HideOOM bool
+}
+
+// Dial greets the agent at the other end of rwc, which is its stdin and stdout,
+// and which the Conn owns from then on, also after an error. The context covers
+// the greeting only.
+func Dial(ctx context.Context, rwc io.ReadWriteCloser, opts Options) (*Conn, error) {
+	stop := context.AfterFunc(ctx, func() { rwc.Close() })
+	limits, err := greet(rwc)
+	if !stop() {
+		err = ctx.Err()
+	}
+	var session *yamux.Session
+	if err == nil {
+		session, err = mux.Client(rwc)
+	}
+	if err != nil {
+		rwc.Close()
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	return &Conn{session: session, options: opts, limits: *limits}, nil
+}
+
+// greet reads what an agent in a container says first.
+func greet(rw io.ReadWriter) (*wire.Limits, error) {
+	if err := wire.Greet(rw); err != nil {
+		return nil, err
+	}
+	m, err := wire.NewReader(rw).Next()
+	if err != nil {
+		return nil, err
+	}
+	limits, ok := m.(*wire.Limits)
+	if !ok {
+		return nil, errors.New("unexpected message")
+	}
+	return limits, nil
+}
+
+// explain adds to an error why the connection ended, where that is known.
+func (c *Conn) explain(err error) error {
+	if err == nil || c.options.Explain == nil {
+		return err
+	}
+	return c.options.Explain(err)
+}
+
+// shown returns what is to be told of an exit.
+func (c *Conn) shown(exit backend.Exit) backend.Exit {
+	if c.options.HideOOM {
+		exit.OOMKilled = false
+		if exit.Usage != nil {
+			exit.Usage.OOMKills = 0
+		}
+	}
+	return exit
+}
+
+// Limits returns what the agent saw, when it began, of the limits that the kernel
+// holds the container to. A zero field is not to be seen, a negative one is none.
+func (c *Conn) Limits() backend.Limits {
+	return backend.Limits{Memory: c.limits.Memory, CPUs: c.limits.CPUs, PIDs: c.limits.PIDs}
+}
+
+// Done is closed when the connection has ended, for whatever reason. The agent
+// then kills everything, and the outcome of what ran is unknown.
+func (c *Conn) Done() <-chan struct{} { return c.session.CloseChan() }
+
+// Close ends the connection, and with it everything that runs. It waits until no
+// sink is called any more.
+func (c *Conn) Close() error {
+	err := c.session.Close()
+	c.tasks.Wait()
+	return err
+}
+
+// Start starts a command in the container, by the rules of [backend.Instance].
+// Spec.Dir must be absolute and Spec.Env complete: the agent adds nothing. User is
+// a name or a number of the container, also with a group, as in "1000:1000" or
+// "www-data:adm"; it may not be root, nor empty. After ErrEnded the agent was not asked.
+func (c *Conn) Start(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m := &wire.Start{
+		Shell: spec.Shell, Argv: spec.Argv, Dir: spec.Dir, Env: spec.Env, User: spec.User,
+		HasInput: spec.Stdin != nil, Terminal: spec.Terminal,
+	}
+	if m.HasInput {
+		m.Input = int(c.inputs.Add(1))
+	}
+	frame, err := wire.Append(nil, m)
+	if err != nil {
+		return nil, &backend.StartError{Reason: backend.TooLong, Detail: err.Error()}
+	}
+	lease, err := c.lease(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := newProcess(c, lease, spec)
+	if m.HasInput {
+		go c.feed(p, spec.Stdin, m.Input)
+	}
+	if err := p.start(ctx, frame); err != nil {
+		return nil, c.explain(err)
+	}
+	c.tasks.Go(p.listen)
+	return p, nil
+}
+
+// feed copies an input to a stream of its own, so that it holds nothing else up.
+// Nobody waits for a Read in progress.
+func (c *Conn) feed(p *process, r io.Reader, number int) {
+	stream, err := c.session.OpenStream()
+	if err != nil {
+		return
+	}
+	go func() {
+		<-p.noInput
+		stream.Close() // not before: what was not read yet might be lost with it
+	}()
+	if wire.Write(stream, &wire.Input{Number: number}) != nil {
+		return
+	}
+	if framing.Copy(stream, r) != nil {
+		framing.End(stream) // a Read that failed ends the input
+	}
+}

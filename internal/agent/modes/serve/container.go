@@ -1,0 +1,157 @@
+//go:build linux && (amd64 || arm64)
+
+package serve
+
+import (
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/mux"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/pool"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+)
+
+// How many supervisors are ready ahead of need in a container, and are kept at
+// most: each takes processes of the container's limit.
+const (
+	minIdle = 2
+	maxIdle = 4
+)
+
+// Container serves executions on stdin and stdout until they end. Before, it makes
+// home the user's own; fresh says that no command ever ran here. The main goroutine
+// must call it.
+func Container(home, user string, fresh bool) error {
+	n, err := begin()
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	if err := prepare(home, user, fresh); err != nil {
+		return err
+	}
+	conn, err := newStdio()
+	if err != nil {
+		return err
+	}
+	if err := wire.Greet(conn); err != nil {
+		return err
+	}
+	if err := wire.Write(conn, limits()); err != nil {
+		return err
+	}
+	session, err := mux.Server(conn)
+	if err != nil {
+		return err
+	}
+	c := &container{pool: pool.New(&shared{nursery: n}, minIdle, maxIdle), inputs: newInputs(), oom: newOOMCounter()}
+	defer c.pool.Close()
+	runtime.GOMAXPROCS(1) // so that what one goroutine has for another wakes no thread
+	ended := make(chan error)
+	go func() { ended <- c.accept(session) }() // not on the first thread, which the main goroutine keeps to itself
+	return <-ended
+}
+
+type container struct {
+	pool   *pool.Pool
+	inputs *inputs
+	oom    *oomCounter
+}
+
+// accept serves the streams of a session until it ends.
+func (c *container) accept(session *yamux.Session) error {
+	for {
+		stream, err := session.AcceptStream()
+		if err != nil {
+			return err
+		}
+		go c.serve(stream)
+	}
+}
+
+// serve serves a stream, which is for executions, the input of one, or a
+// connection to a port.
+func (c *container) serve(stream *yamux.Stream) {
+	r := wire.NewReader(stream)
+	m, _ := r.Next()
+	switch m := m.(type) {
+	case *wire.Start:
+		c.execute(stream, r, m)
+		stream.Close()
+	case *wire.Input:
+		c.inputs.put(m.Number, stream)
+	case *wire.Dial:
+		dial(stream, m.Port)
+	default:
+		stream.Close()
+	}
+}
+
+// shared is a nursery whose supervisors serve the process itself.
+type shared struct {
+	*nursery
+	spawned atomic.Int64
+}
+
+// Spawn implements [pool.Nursery].
+func (s *shared) Spawn() (*net.UnixConn, int, error) {
+	number := int(s.spawned.Add(1))
+	fd, err := s.spawn(number)
+	if err != nil {
+		return nil, 0, err
+	}
+	f := os.NewFile(uintptr(fd), "supervisor")
+	defer f.Close()
+	conn, err := net.FileConn(f)
+	if err != nil {
+		return nil, 0, err
+	}
+	return conn.(*net.UnixConn), number, nil
+}
+
+// Settle implements [pool.Nursery].
+func (s *shared) Settle(number int, uid int64) ([]backend.Survivor, error) {
+	return s.settle(number, uid), nil
+}
+
+// A stdio is stdin and stdout as one connection.
+type stdio struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// largePipe is the size that stdout should have, in bytes.
+const largePipe = 1 << 20
+
+// newStdio takes stdin and stdout, and leaves /dev/null in their place. They are
+// put into non-blocking mode, so that waiting for them takes no thread.
+func newStdio() (*stdio, error) {
+	var files [2]*os.File
+	for i := range files {
+		fd, err := unix.FcntlInt(uintptr(i), unix.F_DUPFD_CLOEXEC, 3)
+		if err == nil {
+			err = unix.SetNonblock(fd, true)
+		}
+		if err != nil {
+			return nil, os.NewSyscallError("stdio", err)
+		}
+		files[i] = os.NewFile(uintptr(fd), "stdio")
+	}
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	for i := 0; i < len(files) && err == nil; i++ {
+		err = unix.Dup3(null, i, 0)
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("stdio", err)
+	}
+	unix.FcntlInt(files[1].Fd(), unix.F_SETPIPE_SZ, largePipe)
+	return &stdio{files[0], files[1]}, nil
+}

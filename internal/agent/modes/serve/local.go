@@ -1,0 +1,109 @@
+//go:build linux && (amd64 || arm64)
+
+// Package serve is the agent's mode that has supervisors and inherits the orphans
+// of those that die. For a service on the same machine it hands out supervisors'
+// sockets, and the service speaks to them itself. In a container it owns them, and
+// multiplexes their executions on the one connection there is.
+//
+// When the connection ends, everything that was started is killed, and the
+// process exits. It notices by reading.
+package serve
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-go/sandbox/internal/agent/modes/harden"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+)
+
+// Socket is the descriptor of the socket to the service, for Local. It is its stderr
+// too until it is ready, as a supervisor's is.
+const Socket = 3
+
+// Local serves a service on the same machine until it is gone. The main
+// goroutine must call it.
+func Local() error {
+	n, err := begin()
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	if err := harden.Silence(); err != nil {
+		return err
+	}
+	l := &local{conn: harden.Conn(Socket), nursery: n}
+	return l.serve()
+}
+
+// begin prepares the process. It keeps the main goroutine on the first thread.
+func begin() (*nursery, error) {
+	runtime.LockOSThread()
+	if err := harden.Process(); err != nil {
+		return nil, err
+	}
+	n, err := newNursery()
+	if err != nil {
+		return nil, err
+	}
+	harden.Threads(2)
+	return n, nil
+}
+
+type local struct {
+	nursery *nursery
+
+	mu   sync.Mutex // makes each send one write
+	conn harden.Conn
+}
+
+func (l *local) send(m wire.Message, fds ...int) error {
+	b, err := wire.Append(nil, m)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn.Send(b, fds...)
+}
+
+func (l *local) serve() error {
+	if err := wire.Greet(l.conn); err != nil {
+		return err
+	}
+	r := wire.NewReader(l.conn)
+	for {
+		m, err := r.Next()
+		if err != nil {
+			return err
+		}
+		switch m := m.(type) {
+		case *wire.Spawn:
+			err = l.spawn(m.ID)
+		case *wire.Settle:
+			go l.settle(m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (l *local) spawn(id int) error {
+	fd, err := l.nursery.spawn(id)
+	if err != nil {
+		errno := syscall.EAGAIN
+		errors.As(err, &errno)
+		return l.send(&wire.Spawned{ID: id, Errno: int(errno)})
+	}
+	defer unix.Close(fd)
+	return l.send(&wire.Spawned{ID: id}, fd)
+}
+
+func (l *local) settle(m *wire.Settle) {
+	l.send(&wire.Settled{ID: m.ID, Survivors: l.nursery.settle(m.Supervisor, m.UID)})
+}

@@ -1,0 +1,141 @@
+//go:build linux && (amd64 || arm64)
+
+package serve
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/modes/supervise"
+	"github.com/sandbox-go/sandbox/internal/proc"
+)
+
+// A nursery is the parent of supervisors. As a child subreaper it inherits what
+// those that die leave behind: whatever child is no supervisor is such an orphan.
+// Its methods may be called concurrently.
+type nursery struct {
+	children    *proc.Children
+	supervisors map[int]int // their numbers by pid; guarded by children
+	as          *proc.Impersonator
+	null, locks int
+}
+
+func newNursery() (*nursery, error) {
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("open /dev/null", err)
+	}
+	locks, err := unix.MemfdCreate("locks", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("memfd_create: %w: allow it in the seccomp profile of the container or of the service", err)
+	}
+	if err := unix.Fchmod(locks, 0); err != nil { // in gVisor it can be opened through /proc
+		return nil, os.NewSyscallError("fchmod", err)
+	}
+	n := &nursery{
+		children:    proc.NewChildren(),
+		supervisors: make(map[int]int),
+		as:          proc.NewImpersonator(locks),
+		null:        null,
+		locks:       locks,
+	}
+	n.children.Spare = func(pid int) bool {
+		_, ok := n.supervisors[pid]
+		return ok
+	}
+	n.children.Reaped = func(pid int, _ unix.WaitStatus, _ *unix.Rusage, _ bool) { delete(n.supervisors, pid) }
+	return n, nil
+}
+
+// spawn starts the supervisor of that number and returns the socket to it.
+func (n *nursery) spawn(number int) (int, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(pair[1])
+	files := []uintptr{uintptr(n.null), uintptr(n.null), uintptr(pair[1])}
+	files = append(files, make([]uintptr, 2)...)
+	files[supervise.Socket] = uintptr(pair[1])
+	files[supervise.Locks] = uintptr(n.locks)
+	err = n.children.Start(func() error {
+		pid, err := syscall.ForkExec("/proc/self/exe", []string{"sandbox-agent", "supervise"}, &syscall.ProcAttr{
+			Dir:   "/",
+			Env:   []string{},
+			Files: files,
+			Sys:   &syscall.SysProcAttr{Setsid: true},
+		})
+		if err == nil {
+			n.supervisors[pid] = number
+		}
+		return err
+	})
+	if err != nil {
+		unix.Close(pair[0])
+		return -1, err
+	}
+	return pair[0], nil
+}
+
+// settle kills the orphans there are, and the supervisor of that number before, which
+// its owner has given up: it may be stopped. It returns what survives. UID is whose the
+// orphans are, if nobody else has processes of that number, or negative. A supervisor
+// that is ending is waited for: its socket ends before its children are inherited.
+func (n *nursery) settle(number int, uid int64) []backend.Survivor {
+	for begin := time.Now(); n.losing(number) && time.Since(begin) < closeTime; {
+		n.children.Await(10 * time.Millisecond)
+	}
+	var user *proc.User
+	if uid > 0 {
+		user = n.as.User(int(uid))
+	}
+	return n.children.Kill(user)
+}
+
+// losing reports whether a supervisor is about to end. The one of that number is, since
+// it is killed.
+func (n *nursery) losing(number int) (losing bool) {
+	n.children.Hold(func() {
+		for pid, other := range n.supervisors {
+			if number > 0 && other == number {
+				unix.Kill(pid, unix.SIGKILL)
+				losing = true
+			}
+			losing = losing || proc.Exiting(pid)
+		}
+	})
+	return losing
+}
+
+// supervise reports whether there are supervisors.
+func (n *nursery) supervise() (any bool) {
+	n.children.Hold(func() { any = len(n.supervisors) > 0 })
+	return any
+}
+
+// closeTime is how long supervisors that have lost their owner may take. It is
+// more than a kill of theirs does.
+const closeTime = 12 * time.Second
+
+// close waits for the supervisors to end, which their owners' sockets have told
+// them to, and kills what is left. One that is stopped cannot end by itself.
+func (n *nursery) close() {
+	for begin := time.Now(); n.supervise() && time.Since(begin) < closeTime; {
+		n.children.Hold(func() {
+			for pid := range n.supervisors {
+				if proc.Stopped(pid) {
+					unix.Kill(pid, unix.SIGKILL)
+				}
+			}
+		})
+		n.settle(0, -1)
+		n.children.Await(50 * time.Millisecond)
+	}
+	n.children.Hold(func() { clear(n.supervisors) })
+	n.settle(0, -1)
+}

@@ -1,0 +1,236 @@
+//go:build linux && (amd64 || arm64)
+
+// Package pool is the owner's side of supervisors: it has a few ready, gives each
+// command one, and takes it back when nothing of the command is left.
+package pool
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/peer"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+)
+
+// A Nursery starts supervisors, and inherits what those that die leave behind. Its
+// methods may be called concurrently.
+type Nursery interface {
+	// Spawn starts a supervisor and returns the socket to it, and its number.
+	Spawn() (*net.UnixConn, int, error)
+
+	// Settle kills the supervisor of that number, which was given up, and what
+	// supervisors that died have left behind, and returns what survives. UID is
+	// whose it is, if nobody else has processes of that number, or negative.
+	Settle(number int, uid int64) ([]backend.Survivor, error)
+}
+
+// ErrClosed: the pool has been closed.
+var ErrClosed = peer.ErrEnded
+
+// maxSpawning is how many supervisors are started at once.
+const maxSpawning = 4
+
+// A Pool is the supervisors of one owner. Its methods may be called concurrently.
+type Pool struct {
+	nursery          Nursery
+	minIdle, maxIdle int
+	tasks            sync.WaitGroup // spawns, and readers of supervisors
+
+	mu       sync.Mutex // guards what follows
+	all      map[*supervisor]bool
+	idle     []*supervisor // the last is used first: its memory is warm
+	waiting  []chan result
+	spawning int
+	closed   bool
+}
+
+type result struct {
+	s   *supervisor
+	err error
+}
+
+// New returns a Pool that has minIdle supervisors ready ahead of need, and keeps
+// at most maxIdle that have nothing to do.
+func New(n Nursery, minIdle, maxIdle int) *Pool {
+	p := &Pool{nursery: n, minIdle: minIdle, maxIdle: maxIdle, all: make(map[*supervisor]bool)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spawnLocked()
+	return p
+}
+
+// Close ends all supervisors, which kill what they supervise, and waits until
+// their sockets are no longer read.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	for s := range p.all {
+		s.conn.Close()
+	}
+	for _, w := range p.waiting {
+		w <- result{err: ErrClosed}
+	}
+	p.waiting, p.idle = nil, nil
+	p.mu.Unlock()
+	p.tasks.Wait()
+}
+
+// get returns a supervisor that has nothing to do.
+func (p *Pool) get(ctx context.Context) (*supervisor, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, ErrClosed
+	}
+	if n := len(p.idle); n > 0 {
+		s := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.spawnLocked()
+		p.mu.Unlock()
+		return s, nil
+	}
+	w := make(chan result, 1)
+	p.waiting = append(p.waiting, w)
+	p.spawnLocked()
+	p.mu.Unlock()
+	select {
+	case r := <-w:
+		return r.s, r.err
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	p.waiting = slices.DeleteFunc(p.waiting, func(c chan result) bool { return c == w })
+	p.mu.Unlock()
+	select {
+	case r := <-w: // given at the same moment
+		if r.err == nil {
+			p.put(r.s)
+		}
+	default:
+	}
+	return nil, ctx.Err()
+}
+
+// put takes a supervisor that has nothing to do.
+func (p *Pool) put(s *supervisor) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		s.conn.Close()
+	case len(p.waiting) > 0:
+		p.waiting[0] <- result{s: s}
+		p.waiting = p.waiting[1:]
+	case len(p.idle) < p.maxIdle:
+		p.idle = append(p.idle, s)
+	default:
+		delete(p.all, s)
+		s.conn.Close()
+	}
+}
+
+// drop forgets a supervisor, whose reader the caller has.
+func (p *Pool) drop(s *supervisor) {
+	s.rights.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.all, s)
+	s.conn.Close()
+}
+
+// giveUp ends a supervisor that does not answer any more, and kills what it leaves. It
+// returns what survives.
+func (p *Pool) giveUp(s *supervisor, uid int64) ([]backend.Survivor, error) {
+	p.drop(s)
+	return p.nursery.Settle(s.number, uid)
+}
+
+// spawnLocked starts as many supervisors as are missing.
+func (p *Pool) spawnLocked() {
+	missing := len(p.waiting) + max(p.minIdle-len(p.idle), 0)
+	for !p.closed && p.spawning < min(missing, maxSpawning) {
+		p.spawning++
+		p.tasks.Go(p.spawn)
+	}
+}
+
+func (p *Pool) spawn() {
+	s, err := p.newSupervisor()
+	if err == nil {
+		p.put(s)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spawning--
+	switch {
+	case err == nil:
+		p.spawnLocked()
+	case len(p.waiting) > 0:
+		p.waiting[0] <- result{err: err}
+		p.waiting = p.waiting[1:]
+		p.spawnLocked()
+	}
+}
+
+func (p *Pool) newSupervisor() (*supervisor, error) {
+	conn, number, err := p.nursery.Spawn()
+	if err != nil {
+		return nil, err
+	}
+	s := newSupervisor(conn, number)
+	p.mu.Lock()
+	closed := p.closed
+	p.all[s] = true
+	p.mu.Unlock()
+	if closed {
+		err = ErrClosed
+	} else {
+		if err = Greet(conn); err != nil {
+			p.nursery.Settle(number, -1)
+		}
+	}
+	if err != nil {
+		p.drop(s)
+		return nil, err
+	}
+	return s, nil
+}
+
+// Sweep ends every process of a user whose processes belong to one sandbox, and
+// returns what survives.
+func (p *Pool) Sweep(ctx context.Context, uid int64) ([]backend.Survivor, error) {
+	s, err := p.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	asked := s.peer()
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		for {
+			m, err := s.reader.Next()
+			if err != nil {
+				asked.Lose()
+				return
+			}
+			asked.Hear(m)
+			if m.Kind() == wire.KindKilled {
+				return
+			}
+		}
+	}()
+	left, err := asked.Ask(&wire.Sweep{UID: uid})
+	<-heard
+	if err != nil {
+		p.giveUp(s, -1)
+		return nil, err
+	}
+	p.put(s)
+	return left, nil
+}
