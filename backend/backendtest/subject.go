@@ -3,6 +3,7 @@ package backendtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -212,21 +213,36 @@ func (s *subject) held(e sandbox.Exec) {
 	})
 }
 
-// rests checks that no file grows any more. It watches for as long as another command
-// takes to do what a survivor would, so that one which the machine is slow to run is
-// seen too.
+// rests checks that no file grows any more.
 func (s *subject) rests(files ...string) {
+	s.Helper()
+	for _, file := range s.growing(files) {
+		s.Errorf("a survivor goes on writing %s", file)
+	}
+}
+
+// comesToRest waits until no file grows any more: a signal arrives when it does.
+func (s *subject) comesToRest(files ...string) {
+	s.Helper()
+	s.eventually("nothing is written any more", func() bool { return len(s.growing(files)) == 0 })
+}
+
+// growing returns which files grow. It watches for as long as another command takes to
+// do what a survivor would, so that one which the machine is slow to run is seen too.
+func (s *subject) growing(files []string) []string {
 	s.Helper()
 	before := make([]int, len(files))
 	for i, file := range files {
 		before[i] = s.size(file)
 	}
 	s.completed(s.run(slices.Repeat([]step{sleep(beatTime)}, int(restTime/beatTime))...), 0, "", "")
+	var growing []string
 	for i, file := range files {
 		if after := s.size(file); after != before[i] {
-			s.Errorf("a survivor goes on writing %s: %d bytes, then %d", file, before[i], after)
+			growing = append(growing, fmt.Sprintf("%s (%d bytes, then %d)", file, before[i], after))
 		}
 	}
+	return growing
 }
 
 // eventually waits until ok holds.
