@@ -68,7 +68,7 @@ func (b *Backend) plan(cfg *backend.Config, img *image, program *program, now ti
 			Labels:      labels,
 			StopSignal:  "SIGTERM",
 			StopTimeout: &stopTimeout,
-			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+			Healthcheck: img.noHealth,
 		},
 		HostConfig: &container.HostConfig{
 			// A container that ends without us, at its deadline or with the

@@ -85,6 +85,14 @@ func TestEnvironment(t *testing.T) {
 	if health := inspect(t, api, containerOf(sb)).State.Health; health != nil && health.Status != "none" && health.Status != "" {
 		t.Errorf("the image's health check runs: %+v", health)
 	}
+	image, err := api.ImageInspect(testContext(t), testImage(t, api))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Podman has a timer for one that is none.
+	if check := inspect(t, api, containerOf(sb)).Config.Healthcheck; check != nil && image.Config.Healthcheck == nil {
+		t.Errorf("the image has no health check, the container has %+v", check)
+	}
 }
 
 // The places where commands may write are the same on every image.

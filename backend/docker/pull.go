@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 )
 
@@ -33,6 +34,10 @@ type image struct {
 	id   string   // what was found under that name
 	arch string   // as Go names it
 	env  []string // KEY=VALUE
+
+	// noHealth switches the health check off that the image has, if any: Podman has a
+	// timer for each that is given.
+	noHealth *container.HealthConfig
 }
 
 // image finds the image that ref names, and fetches it as the policy says.
@@ -62,6 +67,9 @@ func (b *Backend) image(ctx context.Context, ref string) (*image, error) {
 	img := &image{ref: ref, id: found.ID, arch: found.Architecture}
 	if found.Config != nil {
 		img.env = found.Config.Env
+		if found.Config.Healthcheck != nil {
+			img.noHealth = &container.HealthConfig{Test: []string{"NONE"}}
+		}
 	}
 	return img, nil
 }
