@@ -72,9 +72,7 @@ func (b *Backend) look(ctx context.Context) bool {
 		run[c.ID] = c.State == container.StateRunning
 	}
 	for _, i := range sandboxes {
-		if run[i.container] {
-			i.setPaused(false)
-		} else {
+		if !run[i.container] || i.isPaused() {
 			i.check(ctx)
 		}
 	}
