@@ -15,8 +15,8 @@ const module = "github.com/sandbox-go/sandbox"
 func arrows() map[string][]string {
 	driver := []string{"backend", "backend/pump", "internal/agent/...", "internal/files", "internal/framing", "internal/proc"}
 	return map[string][]string{
-		".":                   {"backend", "internal/jsonstream", "internal/text"},
-		"httpapi":             {".", "backend", "internal/jsonstream", "internal/text"},
+		".":                   {"backend", "internal/text"},
+		"httpapi":             {".", "internal/jsonstream", "internal/text"},
 		"internal/jsonstream": {"internal/text"},
 		"backend/fake":        {"backend", "internal/files"},
 		"backend/local":       driver,
@@ -26,7 +26,7 @@ func arrows() map[string][]string {
 		"internal/files":      driver,
 		"internal/proc":       driver,
 		"internal/faketest":   {".", "backend/...", "internal/..."}, // for tests only
-		"examples/...":        {".", "httpapi", "backend/...", "examples/..."},
+		"examples/...":        {".", "httpapi", "backend/docker", "backend/fake", "backend/local", "examples/..."},
 	}
 }
 

@@ -389,7 +389,7 @@ func (sb *box) Exec(id string) (Exec, error) {
 	defer sb.mu.Unlock()
 	h, ok := sb.execs[id]
 	if !ok {
-		return nil, &Error{Op: "find execution " + id, Sandbox: sb.id, Err: ErrNotFound}
+		return nil, &Error{Op: "find", Sandbox: sb.id, Exec: id, Err: ErrNotFound}
 	}
 	return h, nil
 }

@@ -18,7 +18,7 @@ func (sb *box) Dial(ctx context.Context, port int) (net.Conn, error) {
 
 func (sb *box) dial(ctx context.Context, port int) (net.Conn, error) {
 	if port < 1 || port > 65535 {
-		return nil, invalidf("port", "%d is not between 1 and 65535", port)
+		return nil, invalidf(FieldPort, "%d is not between 1 and 65535", port)
 	}
 	if err := sb.usable(); err != nil {
 		return nil, err

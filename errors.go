@@ -26,23 +26,31 @@ var (
 	// command, whose outcome is therefore unknown.
 	ErrLost = errors.New("outcome unknown")
 
+	// ErrRefused: nobody in the sandbox listens on that port.
+	ErrRefused = backend.ErrRefused
+
 	// ErrLimit: a limit of the manager is reached. The error is a *LimitError.
 	ErrLimit = errors.New("limit reached")
 )
 
-// An Error says what this package could not do, and to which sandbox.
+// An Error says what this package could not do, and to which sandbox or execution.
 type Error struct {
-	Op      string // "create", "start", "close", …
+	Op      string // "create", "start", "signal", …
 	Sandbox string // the sandbox's id, or empty
-	Err     error
+	Exec    string // the execution's id, or empty where it is about a sandbox
+	Err     error  // the cause
 }
 
-// Error returns the operation, the sandbox and the cause.
+// Error returns the operation, the execution, the sandbox and the cause.
 func (e *Error) Error() string {
-	if e.Sandbox == "" {
-		return fmt.Sprintf("sandbox: %s: %v", e.Op, e.Err)
+	what := e.Op
+	if e.Exec != "" {
+		what += " of " + e.Exec
 	}
-	return fmt.Sprintf("sandbox: %s %s: %v", e.Op, e.Sandbox, e.Err)
+	if e.Sandbox != "" {
+		what += " " + e.Sandbox
+	}
+	return fmt.Sprintf("sandbox: %s: %v", what, e.Err)
 }
 
 // Unwrap returns the cause.
@@ -51,22 +59,69 @@ func (e *Error) Unwrap() error { return e.Err }
 // An InvalidError is an input that is refused before anything starts, on every
 // backend alike.
 type InvalidError struct {
-	Field   string // the Go name of the field, as in "Command.Env"
+	Field   Field
 	Problem string // what is wrong, and what to change
 }
 
 // Error returns the field and the problem.
-func (e *InvalidError) Error() string { return e.Field + ": " + e.Problem }
+func (e *InvalidError) Error() string { return string(e.Field) + ": " + e.Problem }
+
+// A Field is the Go name of what an [InvalidError] refuses: a field of a struct, or a
+// parameter.
+type Field string
+
+const (
+	FieldCommand   Field = "Command"
+	FieldShell     Field = "Command.Shell"
+	FieldArgv      Field = "Command.Argv"
+	FieldDir       Field = "Command.Dir"
+	FieldEnv       Field = "Command.Env"
+	FieldUser      Field = "Command.User"
+	FieldOpenStdin Field = "Command.OpenStdin"
+	FieldTerminal  Field = "Command.Terminal"
+	FieldTimeout   Field = "Command.Timeout"
+	FieldGrace     Field = "Command.Grace"
+	FieldWait      Field = "Command.Wait"
+
+	FieldConfigImage    Field = "Config.Image"
+	FieldConfigEnv      Field = "Config.Env"
+	FieldConfigUser     Field = "Config.User"
+	FieldConfigNetwork  Field = "Config.Network"
+	FieldConfigMounts   Field = "Config.Mounts"
+	FieldConfigLabels   Field = "Config.Labels"
+	FieldConfigLifetime Field = "Config.Lifetime"
+
+	FieldOffsets Field = "Offsets" // of Exec.Stream
+	FieldSource  Field = "Source"  // of Exec.Reader
+	FieldSignal  Field = "Signal"  // of Exec.Signal
+	FieldPort    Field = "port"    // of Sandbox.Dial
+	FieldName    Field = "name"    // of a file
+	FieldMode    Field = "mode"    // of a file
+	FieldOffset  Field = "offset"  // in a file
+)
 
 // A LimitError says which limit of the Manager is reached. It matches ErrLimit.
 type LimitError struct {
-	Limit string // what is limited, as in "running executions"
-	Max   int
+	Limit LimitKind
+	Max   int // its value
 
 	// RetryAfter is when trying again makes sense, or 0 when waiting does not
 	// help.
 	RetryAfter time.Duration
 }
+
+// A LimitKind is what a Manager limits, in words.
+type LimitKind string
+
+const (
+	LimitSandboxes         LimitKind = "sandboxes"
+	LimitSandboxesPerOwner LimitKind = "sandboxes of one owner"
+	LimitRunning           LimitKind = "running executions"
+	LimitRunningPerOwner   LimitKind = "running executions of one owner"
+	LimitRunningPerSandbox LimitKind = "running executions in one sandbox"
+	LimitWaiting           LimitKind = "waiting starts"
+	LimitWaitingPerOwner   LimitKind = "waiting starts of one owner"
+)
 
 // Error returns the limit and its value.
 func (e *LimitError) Error() string { return fmt.Sprintf("limit of %d %s reached", e.Max, e.Limit) }
@@ -74,44 +129,53 @@ func (e *LimitError) Error() string { return fmt.Sprintf("limit of %d %s reached
 // Is reports whether target is ErrLimit.
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
-// What the driver contract and this package share. Their constants, such as
-// SIGTERM and NotFound, are in package backend.
+// How a start, and a kill, can fail. These types are also the driver contract's.
 type (
-	// Config is what a sandbox is made of: its image, environment, limits,
-	// network, mounts, labels and lifetime. See backend.Config.
-	Config = backend.Config
-
-	// Limits bound a sandbox: memory, processors, processes. See backend.Limits.
-	Limits = backend.Limits
-
-	// Mount is a directory of the host in a sandbox. See backend.Mount.
-	Mount = backend.Mount
-
-	// Files reaches a sandbox's files. See backend.Files.
-	Files = backend.Files
-
-	// FileInfo describes a file. See backend.FileInfo.
-	FileInfo = backend.FileInfo
-
-	// TerminalSize is rows and columns. See backend.TerminalSize.
-	TerminalSize = backend.TerminalSize
-
-	// Signal is a signal's number as Linux has it; backend.SIGTERM is one.
-	Signal = backend.Signal
-
-	// Usage is what a command has cost. See backend.Usage.
-	Usage = backend.Usage
-
-	// Reason says why a command could not be started; backend.NotFound is one.
-	Reason = backend.Reason
-
-	// StartError is a start that failed. See backend.StartError.
+	// StartError is a start that failed: nothing of the command ran. It wraps its
+	// Reason.
 	StartError = backend.StartError
 
-	// SurvivorsError names what a kill could not end. See backend.SurvivorsError.
+	// Reason says why a command could not be started. It is an error, so that
+	// errors.Is(err, sandbox.ReasonNotFound) asks for it.
+	Reason = backend.Reason
+
+	// SurvivorsError names the processes that a kill could not end.
 	SurvivorsError = backend.SurvivorsError
+
+	// Survivor is a process that is still there after a kill.
+	Survivor = backend.Survivor
 )
 
-func invalidf(field, format string, args ...any) error {
+const (
+	ReasonNotFound            = backend.NotFound            // the program does not exist
+	ReasonIsDirectory         = backend.IsDirectory         // the program is a directory
+	ReasonNotExecutable       = backend.NotExecutable       // no permission, or no format the kernel knows
+	ReasonInterpreterNotFound = backend.InterpreterNotFound // the script's or the binary's interpreter does not exist
+	ReasonBadDirectory        = backend.BadDirectory        // the working directory is missing, not one, or closed to the user
+	ReasonBadUser             = backend.BadUser             // the user does not exist, or may not be used
+	ReasonTooLong             = backend.TooLong             // arguments and environment exceed what the kernel takes
+	ReasonNoResources         = backend.NoResources         // no process, memory or descriptor is left
+	ReasonCannotStart         = backend.CannotStart         // the sandbox cannot start any command; Detail says what to change
+)
+
+// FileInfo describes a file. It is also the driver contract's.
+type FileInfo = backend.FileInfo
+
+// Files reaches a sandbox's files. See backend.Files.
+type Files = backend.Files
+
+// What is wrong with a file, besides the errors of package io/fs.
+var (
+	ErrIsDirectory  = backend.ErrIsDirectory
+	ErrNotDirectory = backend.ErrNotDirectory
+	ErrNotEmpty     = backend.ErrNotEmpty    // a directory
+	ErrSpecialFile  = backend.ErrSpecialFile // a FIFO, a socket or a device
+	ErrOutside      = backend.ErrOutside     // the name leads out of the sandbox
+	ErrLinkLoop     = backend.ErrLinkLoop    // too many levels of symbolic links
+	ErrNoSpace      = backend.ErrNoSpace
+	ErrArchive      = backend.ErrArchive // not a whole tar archive
+)
+
+func invalidf(field Field, format string, args ...any) error {
 	return &InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }

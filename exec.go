@@ -10,29 +10,29 @@ import (
 // changed. Exactly one of Shell and Argv must be set.
 type Command struct {
 	// Shell is text for the sandbox's sh, at most 1 MiB.
-	Shell string
+	Shell string `json:"shell,omitempty"`
 
 	// Argv is the program and its arguments. A name without a slash is looked
 	// up in the PATH of the command's environment.
-	Argv []string
+	Argv []string `json:"argv,omitempty"`
 
 	// Dir is the working directory. Empty is the sandbox's start directory, and
 	// a relative one is below it. It is not created.
-	Dir string
+	Dir string `json:"dir,omitempty"`
 
 	// Env is added to the environment, and wins over what the sandbox has. A variable
 	// may have 128 KiB with its name, and all that a program is given 1.9 MiB, as
 	// Linux has it.
-	Env map[string]string
+	Env map[string]string `json:"env,omitempty"`
 
 	// User is the user to run as, a name or a number; empty is the sandbox's.
-	User string
+	User string `json:"user,omitempty"`
 
 	// Stdin is streamed to the command, its end too; nil is an empty input. A
 	// command that does not read it is no error. A Read in progress when the
 	// command ends is not waited for. A Read that fails or panics ends the input,
 	// and Execution.StdinErr says why.
-	Stdin io.Reader
+	Stdin io.Reader `json:"-"`
 
 	// Stdout and Stderr get the command's output as it comes, exactly and all of
 	// it, as with os/exec, whatever the record stores; nil takes none. One goroutine
@@ -46,43 +46,44 @@ type Command struct {
 	// Execution.OutputErr says why. A Write must not wait for its own execution, as
 	// Exec.Wait and Exec.Cancel do. A start that Key answers with an earlier
 	// execution copies nothing.
-	Stdout, Stderr io.Writer
+	Stdout io.Writer `json:"-"`
+	Stderr io.Writer `json:"-"`
 
 	// OpenStdin keeps the input open, after what Stdin gives, for
 	// Exec.WriteStdin, until Exec.CloseStdin.
-	OpenStdin bool
+	OpenStdin bool `json:"open_stdin,omitempty"`
 
 	// Terminal runs the command on a terminal of that size, where the backend
 	// has terminals (Info.Backend.Terminal): else the start is an error that
 	// wraps errors.ErrUnsupported. All it prints is stdout, with CRLF for a
 	// newline, as terminals have it. Its input is kept open as by OpenStdin; see
 	// Exec.CloseStdin for its end. Nil is no terminal.
-	Terminal *TerminalSize
+	Terminal *TerminalSize `json:"terminal,omitempty"`
 
 	// Timeout bounds the whole execution, from the start of the command to the
 	// end that Wait asks for. 0 is no bound; a negative one is refused.
-	Timeout time.Duration
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
 
 	// Grace is how long a kill waits between a SIGTERM to the process group and
 	// the end of everything. 0 sends no SIGTERM; a negative one is refused.
-	Grace time.Duration
+	Grace time.Duration `json:"grace_ns,omitempty"`
 
 	// Wait says when the execution is over.
-	Wait WaitMode
+	Wait WaitMode `json:"wait,omitempty"`
 
 	// MaxOutput is how many bytes of each output stream the record stores, from
 	// the first on. 0 is 1 MiB; negative stores none. Live readers get
 	// everything.
-	MaxOutput int
+	MaxOutput int `json:"max_output,omitempty"`
 
 	// MaxTail is how many of the last bytes of each stream the record stores
 	// beyond MaxOutput. 0 and negative store none.
-	MaxTail int
+	MaxTail int `json:"max_tail,omitempty"`
 
 	// Key makes the start idempotent: while the sandbox remembers an execution
 	// of the same key, running or recorded, a start answers with that one instead
 	// of a second run, whatever its command was. Empty is no key.
-	Key string
+	Key string `json:"key,omitempty"`
 }
 
 // A WaitMode says when an execution is over.

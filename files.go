@@ -29,9 +29,9 @@ type work struct {
 func (f files) begin(ctx context.Context, op string, names ...string) (*work, error) {
 	for _, name := range names {
 		if name == "" {
-			return nil, f.wrap(op, invalidf("name", "is empty: name a file, or . for the start directory"))
+			return nil, f.wrap(op, invalidf(FieldName, "is empty: name a file, or . for the start directory"))
 		}
-		if err := noNUL("name", name); err != nil {
+		if err := noNUL(FieldName, name); err != nil {
 			return nil, f.wrap(op, err)
 		}
 	}
@@ -94,7 +94,7 @@ func (f files) Read(ctx context.Context, name string, offset, limit int64) (io.R
 	}
 	if offset < 0 {
 		w.done()
-		return nil, f.wrap("read", invalidf("offset", "%d is negative", offset))
+		return nil, f.wrap("read", invalidf(FieldOffset, "%d is negative", offset))
 	}
 	r, err := w.Read(w.ctx, name, offset, limit)
 	return f.reading(w, "read", r, err)
@@ -127,7 +127,7 @@ func (f files) Mkdir(ctx context.Context, name string, mode fs.FileMode) error {
 // onlyPermissions refuses what a mode cannot ask for here.
 func onlyPermissions(mode fs.FileMode) error {
 	if mode&^fs.ModePerm != 0 {
-		return invalidf("mode", "%v has more than permission bits", mode)
+		return invalidf(FieldMode, "%v has more than permission bits", mode)
 	}
 	return nil
 }

@@ -148,14 +148,14 @@ func (h *handle) CloseStdin() error {
 
 func (h *handle) Signal(s Signal) error {
 	if !s.Valid() {
-		return h.errorf("signal", invalidf("Signal", "%d is no signal: they are 1 to 64", int(s)))
+		return h.errorf("signal", invalidf(FieldSignal, "%d is no signal: they are 1 to 64", int(s)))
 	}
 	return h.act("signal", func(p backend.Process) error { return p.Signal(s) })
 }
 
 func (h *handle) Resize(size TerminalSize) error {
 	if h.cmd.Terminal == nil {
-		return h.errorf("resize", invalidf("Command.Terminal", "it has no terminal: set Terminal when it is started"))
+		return h.errorf("resize", invalidf(FieldTerminal, "it has no terminal: set Terminal when it is started"))
 	}
 	return h.act("resize", func(p backend.Process) error {
 		r, ok := p.(backend.Resizer)
@@ -186,7 +186,7 @@ func (h *handle) act(op string, do func(backend.Process) error) error {
 }
 
 func (h *handle) errorf(op string, err error) error {
-	return &Error{Op: op + " of " + h.id, Sandbox: h.sb.id, Err: err}
+	return &Error{Op: op, Sandbox: h.sb.id, Exec: h.id, Err: err}
 }
 
 func (h *handle) Cancel() error {

@@ -51,7 +51,7 @@ func (o *ManagerOptions) share(name string, limit int) int {
 // A slot is one that an execution takes while it runs.
 type slot struct {
 	of   *semaphore.Weighted // nil is no limit
-	what string
+	what LimitKind
 	max  int
 }
 
@@ -61,9 +61,9 @@ type slot struct {
 func (mb *member) slots() [3]slot {
 	opts := &mb.m.opts
 	return [3]slot{
-		{mb.own, "running executions in one sandbox", mb.maxRunning},
-		{mb.owner.slots, "running executions of one owner", opts.MaxRunningPerOwner},
-		{mb.m.slots, "running executions", opts.MaxRunning},
+		{mb.own, LimitRunningPerSandbox, mb.maxRunning},
+		{mb.owner.slots, LimitRunningPerOwner, opts.MaxRunningPerOwner},
+		{mb.m.slots, LimitRunning, opts.MaxRunning},
 	}
 }
 
@@ -144,9 +144,9 @@ func (mb *member) queue() (leave func(), err error) {
 	share := m.opts.share(mb.key.Owner, m.opts.MaxWaitingPerOwner)
 	switch {
 	case m.opts.MaxWaiting > 0 && m.waiting >= m.opts.MaxWaiting:
-		return nil, &LimitError{Limit: "waiting starts", Max: m.opts.MaxWaiting, RetryAfter: retryAfter}
+		return nil, &LimitError{Limit: LimitWaiting, Max: m.opts.MaxWaiting, RetryAfter: retryAfter}
 	case share > 0 && mb.owner.waiting >= share:
-		return nil, &LimitError{Limit: "waiting starts of one owner", Max: share, RetryAfter: retryAfter}
+		return nil, &LimitError{Limit: LimitWaitingPerOwner, Max: share, RetryAfter: retryAfter}
 	}
 	m.waiting++
 	mb.owner.waiting++

@@ -64,9 +64,9 @@ func (m *Manager) addLocked(ctx context.Context, key Key) (*member, context.Cont
 	case m.members[key] != nil:
 		return nil, nil, ErrExists
 	case m.opts.MaxSandboxes > 0 && len(m.members)+len(m.leaving) >= m.opts.MaxSandboxes:
-		return nil, nil, &LimitError{Limit: "sandboxes", Max: m.opts.MaxSandboxes}
+		return nil, nil, &LimitError{Limit: LimitSandboxes, Max: m.opts.MaxSandboxes}
 	case share > 0 && m.owners[key.Owner] != nil && m.owners[key.Owner].members >= share:
-		return nil, nil, &LimitError{Limit: "sandboxes of one owner", Max: share}
+		return nil, nil, &LimitError{Limit: LimitSandboxesPerOwner, Max: share}
 	}
 	mb := m.newMemberLocked(key, id)
 	ctx, mb.abandon = context.WithCancelCause(ctx)

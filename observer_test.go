@@ -114,7 +114,7 @@ func TestAManagersObserver(t *testing.T) {
 		d.check(t, "15s n running [run]  is failed")
 
 		time.Sleep(time.Hour)
-		d.check(t, "1h0m15s n running [] expired", "1h0m15s n deleted [] removed")
+		d.check(t, "1h0m15s n running [] expired", "1h0m15s n closed [] removed")
 
 		sb, err = m.GetOrCreate(traced(t.Context(), "use"), key("n"), nil)
 		if err != nil {
@@ -125,7 +125,7 @@ func TestAManagersObserver(t *testing.T) {
 		if err := m.Remove(traced(t.Context(), "remove"), key("n")); err != nil {
 			t.Fatal(err)
 		}
-		d.check(t, "1h0m15s n deleted [remove] removed")
+		d.check(t, "1h0m15s n closed [remove] removed")
 	})
 }
 
@@ -143,7 +143,7 @@ func TestARecoveredSandboxIsObserved(t *testing.T) {
 		if err := m.Close(traced(t.Context(), "close")); err != nil {
 			t.Error(err)
 		}
-		d.check(t, "0s n deleted [close] removed")
+		d.check(t, "0s n closed [close] removed")
 		if err := errors.Join(crashed.Close(context.Background()), b.Close(context.Background())); err != nil {
 			t.Error(err)
 		}
@@ -169,7 +169,7 @@ func TestASandboxesOwnObserver(t *testing.T) {
 			"0s  running [new] created, labels map[]",
 			"0s  running [] sleep 1s is running",
 			"1s  running [sleep 1s] sleep 1s is completed",
-			"1s  deleted [close] removed",
+			"1s  closed [close] removed",
 		}
 		if diff := cmp.Diff(want, d.lines); diff != "" {
 			t.Errorf("observed (-want +got):\n%s", diff)

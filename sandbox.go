@@ -51,7 +51,7 @@ type Sandbox interface {
 	Files() Files
 
 	// Dial connects to a TCP port that a command of the sandbox listens on. The
-	// context covers the dialling. The error wraps backend.ErrRefused when nobody
+	// context covers the dialling. The error wraps ErrRefused when nobody
 	// listens, and errors.ErrUnsupported where the backend cannot.
 	Dial(ctx context.Context, port int) (net.Conn, error)
 
@@ -82,8 +82,8 @@ type SandboxStatus string
 
 const (
 	SandboxRunning SandboxStatus = "running"
-	SandboxClosing SandboxStatus = "deleting"
-	SandboxClosed  SandboxStatus = "deleted"
+	SandboxClosing SandboxStatus = "closing" // Close is at work, or has failed
+	SandboxClosed  SandboxStatus = "closed"
 	SandboxFailed  SandboxStatus = "failed" // it died
 )
 

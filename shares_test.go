@@ -16,7 +16,7 @@ func owned(owner, name string) sandbox.Key {
 }
 
 // limited checks that err says that this limit is reached.
-func limited(t *testing.T, err error, limit string, max int) {
+func limited(t *testing.T, err error, limit sandbox.LimitKind, max int) {
 	t.Helper()
 	var l *sandbox.LimitError
 	if !errors.As(err, &l) || l.Limit != limit || l.Max != max {
@@ -81,7 +81,7 @@ func TestOneOwnerLeavesRoomForOthers(t *testing.T) {
 				defer mu.Unlock()
 				switch {
 				case err == nil:
-				case errors.As(err, &l) && l.Limit == "running executions of one owner" && l.Max == 2:
+				case errors.As(err, &l) && l.Limit == sandbox.LimitRunningPerOwner && l.Max == 2:
 					waited++
 				default:
 					limited(t, err, "waiting starts of one owner", 5)

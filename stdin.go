@@ -109,7 +109,7 @@ func (s *stdin) refusal() error {
 }
 
 // errNoStdin is the answer of a command without an input to write to.
-var errNoStdin = &InvalidError{Field: "Command.OpenStdin", Problem: "its input was not kept open: set OpenStdin when it is started"}
+var errNoStdin = &InvalidError{Field: FieldOpenStdin, Problem: "its input was not kept open: set OpenStdin when it is started"}
 
 // errOver is what an execution that is over says to those who want to act on it.
 var errOver = fmt.Errorf("the execution is over: %w", os.ErrProcessDone)

@@ -110,7 +110,7 @@ func (o *output) open(from Offsets) (*reader, error) {
 // openOne adds a reader of one stream.
 func (o *output) openOne(s Source, from int64) (*reader, error) {
 	if s != Stdout && s != Stderr {
-		return nil, invalidf("Source", "%d is neither Stdout nor Stderr", int(s))
+		return nil, invalidf(FieldSource, "%d is neither Stdout nor Stderr", int(s))
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -153,7 +153,7 @@ func (o *output) since(from Offsets) ([]Chunk, Offsets, error) {
 func (o *output) checkLocked(from Offsets) error {
 	for s := range o.streams {
 		if off, total := *from.at(Source(s)), o.streams[s].total; off < 0 || off > total {
-			return invalidf("Offsets", "offset %d of %v is not between 0 and its current end, %d", off, Source(s), total)
+			return invalidf(FieldOffsets, "offset %d of %v is not between 0 and its current end, %d", off, Source(s), total)
 		}
 	}
 	return nil

@@ -25,36 +25,39 @@ const (
 func (c *Command) Validate() error {
 	switch {
 	case c.Shell == "" && len(c.Argv) == 0:
-		return invalidf("Command", "nothing to run: set Shell or Argv")
+		return invalidf(FieldCommand, "nothing to run: set Shell or Argv")
 	case c.Shell != "" && len(c.Argv) > 0:
-		return invalidf("Command", "set either Shell or Argv, not both")
+		return invalidf(FieldCommand, "set either Shell or Argv, not both")
 	case len(c.Shell) > maxShell:
-		return invalidf("Command.Shell", "%d bytes are too long, at most %d are taken: put the text into a file, or stream it to stdin", len(c.Shell), maxShell)
+		return invalidf(FieldShell, "%d bytes are too long, at most %d are taken: put the text into a file, or stream it to stdin", len(c.Shell), maxShell)
 	case len(c.Argv) > 0 && c.Argv[0] == "":
-		return invalidf("Command.Argv", "the program's name is empty")
+		return invalidf(FieldArgv, "the program's name is empty")
 	case c.Timeout < 0:
-		return invalidf("Command.Timeout", "%v is negative: leave it 0 for no bound", c.Timeout)
+		return invalidf(FieldTimeout, "%v is negative: leave it 0 for no bound", c.Timeout)
 	case c.Grace < 0:
-		return invalidf("Command.Grace", "%v is negative: leave it 0 for no SIGTERM", c.Grace)
+		return invalidf(FieldGrace, "%v is negative: leave it 0 for no SIGTERM", c.Grace)
 	case c.Wait != WaitOutput && c.Wait != WaitExit:
-		return invalidf("Command.Wait", "%d is no WaitMode", c.Wait)
+		return invalidf(FieldWait, "%d is no WaitMode", c.Wait)
 	}
 	for _, arg := range c.Argv {
 		if len(arg) > maxString {
-			return invalidf("Command.Argv", "an argument of %d bytes is too long, at most %d are taken: stream it to stdin, or put it into a file", len(arg), maxString)
+			return invalidf(FieldArgv, "an argument of %d bytes is too long, at most %d are taken: stream it to stdin, or put it into a file", len(arg), maxString)
 		}
-		if err := noNUL("Command.Argv", arg); err != nil {
+		if err := noNUL(FieldArgv, arg); err != nil {
 			return err
 		}
 	}
-	for _, f := range []struct{ name, value string }{
-		{"Command.Shell", c.Shell}, {"Command.Dir", c.Dir}, {"Command.User", c.User},
+	for _, f := range []struct {
+		field Field
+		value string
+	}{
+		{FieldShell, c.Shell}, {FieldDir, c.Dir}, {FieldUser, c.User},
 	} {
-		if err := noNUL(f.name, f.value); err != nil {
+		if err := noNUL(f.field, f.value); err != nil {
 			return err
 		}
 	}
-	if err := validateEnv("Command.Env", c.Env); err != nil {
+	if err := validateEnv(FieldEnv, c.Env); err != nil {
 		return err
 	}
 	return c.validateSize(nil)
@@ -63,9 +66,9 @@ func (c *Command) Validate() error {
 // validateSize refuses what no program can be given beside the environment of its
 // sandbox.
 func (c *Command) validateSize(sandboxEnv map[string]string) error {
-	field := "Command.Env"
+	field := FieldEnv
 	if len(c.Env) == 0 && len(c.Argv) > 0 {
-		field = "Command.Argv"
+		field = FieldArgv
 	}
 	size := len(c.Shell) + sizeOf(sandboxEnv) + sizeOf(c.Env)
 	for _, arg := range c.Argv {
@@ -85,7 +88,7 @@ func sizeOf(env map[string]string) int {
 	return size
 }
 
-func fits(field string, size int) error {
+func fits(field Field, size int) error {
 	if size > maxStrings {
 		return invalidf(field, "arguments and environment take %d bytes together, at most %d are taken: stream them to stdin, or put them into a file", size, maxStrings)
 	}
@@ -94,37 +97,40 @@ func fits(field string, size int) error {
 
 func validateConfig(c *Config) error {
 	if c.Lifetime < 0 {
-		return invalidf("Config.Lifetime", "%v is negative: leave it 0 for no bound", c.Lifetime)
+		return invalidf(FieldConfigLifetime, "%v is negative: leave it 0 for no bound", c.Lifetime)
 	}
-	for _, f := range []struct{ name, value string }{
-		{"Config.Image", c.Image}, {"Config.User", c.User}, {"Config.Network", c.Network},
+	for _, f := range []struct {
+		field Field
+		value string
+	}{
+		{FieldConfigImage, c.Image}, {FieldConfigUser, c.User}, {FieldConfigNetwork, c.Network},
 	} {
-		if err := noNUL(f.name, f.value); err != nil {
+		if err := noNUL(f.field, f.value); err != nil {
 			return err
 		}
 	}
 	for _, m := range c.Mounts {
 		for _, p := range []string{m.Source, m.Target} {
 			if !path.IsAbs(p) {
-				return invalidf("Config.Mounts", "%q is not an absolute path", p)
+				return invalidf(FieldConfigMounts, "%q is not an absolute path", p)
 			}
-			if err := noNUL("Config.Mounts", p); err != nil {
+			if err := noNUL(FieldConfigMounts, p); err != nil {
 				return err
 			}
 		}
 	}
 	for name := range c.Labels {
 		if strings.HasPrefix(name, ownLabels) {
-			return invalidf("Config.Labels", "%q begins with %q, which is the Manager's", name, ownLabels)
+			return invalidf(FieldConfigLabels, "%q begins with %q, which is the Manager's", name, ownLabels)
 		}
 	}
-	if err := validateEnv("Config.Env", c.Env); err != nil {
+	if err := validateEnv(FieldConfigEnv, c.Env); err != nil {
 		return err
 	}
-	return fits("Config.Env", sizeOf(c.Env))
+	return fits(FieldConfigEnv, sizeOf(c.Env))
 }
 
-func validateEnv(field string, env map[string]string) error {
+func validateEnv(field Field, env map[string]string) error {
 	for name, value := range env {
 		switch {
 		case name == "":
@@ -145,7 +151,7 @@ func validateEnv(field string, env map[string]string) error {
 	return nil
 }
 
-func noNUL(field, s string) error {
+func noNUL(field Field, s string) error {
 	if strings.IndexByte(s, 0) >= 0 {
 		return invalidf(field, "contains a NUL byte, which no program can be given")
 	}

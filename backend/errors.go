@@ -31,17 +31,17 @@ func (r Reason) Error() string { return string(r) }
 
 // A StartError says why a command could not be started: nothing of it ran.
 type StartError struct {
-	Reason Reason
+	Reason Reason `json:"reason"`
 
 	// Path is what the reason is about: the program, the directory, the user.
-	Path string
+	Path string `json:"path,omitempty"`
 
 	// Errno is the number the kernel gave, as Linux numbers it; 0 when the
 	// kernel was not asked.
-	Errno int
+	Errno int `json:"errno,omitempty"`
 
 	// Detail is more in words, or empty.
-	Detail string
+	Detail string `json:"detail,omitempty"`
 }
 
 // Error returns the path, the reason and the detail.
@@ -61,13 +61,13 @@ func (e *StartError) Unwrap() error { return e.Reason }
 
 // A SurvivorsError names the processes that a kill could not end.
 type SurvivorsError struct {
-	Survivors []Survivor
+	Survivors []Survivor `json:"processes"`
 }
 
 // A Survivor is a process that is still there after a kill.
 type Survivor struct {
-	PID  int    // as the sandbox's own process list numbers it
-	Name string // the kernel's name of the process
+	PID  int    `json:"pid"`  // as the sandbox's own process list numbers it
+	Name string `json:"name"` // the kernel's name of the process
 }
 
 // Error lists the survivors.

@@ -5,7 +5,8 @@ import "cmp"
 // A TerminalSize is the size of a terminal in characters. A zero side is 24 rows
 // or 80 columns.
 type TerminalSize struct {
-	Rows, Cols uint16
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
 }
 
 // WithDefaults returns s without a zero side.

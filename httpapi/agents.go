@@ -27,12 +27,12 @@ func newAgents(s *service) *api {
 		name:         Agents,
 		prefix:       "/agents",
 		authenticate: s.opts.AuthenticateAgents,
-		fields: map[string]string{
-			"Key.Name":      "agentId",
-			"Command":       "command",
-			"Command.Shell": "command",
-			"Command.Dir":   "workdir",
-			"name":          "path",
+		fields: map[sandbox.Field]string{
+			fieldKeyName:         "agentId",
+			sandbox.FieldCommand: "command",
+			sandbox.FieldShell:   "command",
+			sandbox.FieldDir:     "workdir",
+			sandbox.FieldName:    "path",
 		},
 		route:  routeAgents,
 		status: func(s statuses) int { return s.agents },

@@ -42,9 +42,9 @@ type service struct {
 type api struct {
 	*service
 	name         string
-	prefix       string            // what the paths of all its routes begin with
-	authenticate Authenticator     // nil is Options.Authenticate
-	fields       map[string]string // the request's names of what the core names
+	prefix       string                   // what the paths of all its routes begin with
+	authenticate Authenticator            // nil is Options.Authenticate
+	fields       map[sandbox.Field]string // the request's names of what the core names
 
 	// route returns the endpoints of the path after prefix.
 	route func(path []string) (methods, error)
@@ -125,11 +125,11 @@ func (c *call) key() (sandbox.Key, error) {
 	name := c.path[0]
 	switch {
 	case !utf8.ValidString(name):
-		return sandbox.Key{}, invalid(c.api.property("Key.Name"), "must be UTF-8")
+		return sandbox.Key{}, invalid(c.api.property(fieldKeyName), "must be UTF-8")
 	case strings.ContainsRune(name, 0):
-		return sandbox.Key{}, invalid(c.api.property("Key.Name"), "must not contain a NUL byte")
+		return sandbox.Key{}, invalid(c.api.property(fieldKeyName), "must not contain a NUL byte")
 	case len(name) > maxName:
-		return sandbox.Key{}, invalid(c.api.property("Key.Name"), fmt.Sprintf("must not be longer than %d bytes", maxName))
+		return sandbox.Key{}, invalid(c.api.property(fieldKeyName), fmt.Sprintf("must not be longer than %d bytes", maxName))
 	}
 	return sandbox.Key{Owner: c.principal.Owner, Namespace: c.api.name, Name: name}, nil
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 
 	"github.com/sandbox-go/sandbox"
-	"github.com/sandbox-go/sandbox/backend"
 )
 
 // writeStdin is POST /v1/sandboxes/{id}/executions/{exec_id}/stdin.
@@ -118,7 +117,7 @@ func signalExecution(c *call) error {
 	if err := exec.Signal(signal); err != nil {
 		return over(err)
 	}
-	c.reply(http.StatusOK, exec.Execution())
+	c.reply(http.StatusOK, describeExecution(exec.Execution()))
 	return nil
 }
 
@@ -141,6 +140,6 @@ func intoSignal(dst *sandbox.Signal) field {
 				return ""
 			}
 		}
-		return fmt.Sprintf("%q is no signal: name one, as in %q, or give its number, 1 to %d", name, backend.SIGINT, maxSignal)
+		return fmt.Sprintf("%q is no signal: name one, as in %q, or give its number, 1 to %d", name, sandbox.SIGINT, maxSignal)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sandbox-go/sandbox"
-	"github.com/sandbox-go/sandbox/backend"
 )
 
 // An Error is an answer other than the one that was asked for, in whichever shape
@@ -98,15 +97,15 @@ func statusesOf(err error) statuses {
 		is error
 		statuses
 	}{
-		{backend.BadDirectory, statuses{400, 400, 400}},
-		{backend.BadUser, statuses{400, 400, 400}},
-		{backend.TooLong, statuses{400, 400, 400}},
-		{backend.NotFound, statuses{500, asRecord, 500}},
-		{backend.IsDirectory, statuses{500, asRecord, 500}},
-		{backend.NotExecutable, statuses{500, asRecord, 500}},
-		{backend.InterpreterNotFound, statuses{500, asRecord, 500}},
-		{backend.NoResources, statuses{500, asRecord, 500}},
-		{backend.CannotStart, statuses{500, asRecord, 500}},
+		{sandbox.ReasonBadDirectory, statuses{400, 400, 400}},
+		{sandbox.ReasonBadUser, statuses{400, 400, 400}},
+		{sandbox.ReasonTooLong, statuses{400, 400, 400}},
+		{sandbox.ReasonNotFound, statuses{500, asRecord, 500}},
+		{sandbox.ReasonIsDirectory, statuses{500, asRecord, 500}},
+		{sandbox.ReasonNotExecutable, statuses{500, asRecord, 500}},
+		{sandbox.ReasonInterpreterNotFound, statuses{500, asRecord, 500}},
+		{sandbox.ReasonNoResources, statuses{500, asRecord, 500}},
+		{sandbox.ReasonCannotStart, statuses{500, asRecord, 500}},
 		{sandbox.ErrNotFound, statuses{404, 404, 404}},
 		{sandbox.ErrLimit, statuses{503, 429, 429}},
 		{sandbox.ErrClosed, statuses{500, 409, 503}},
@@ -149,23 +148,26 @@ func (a *api) explain(err error) *Error {
 	return problem
 }
 
+// fieldKeyName is the name in a sandbox's key, which the path has.
+const fieldKeyName sandbox.Field = "Key.Name"
+
 // property returns the request's name of a field of the core.
-func (a *api) property(field string) string {
+func (a *api) property(field sandbox.Field) string {
 	if name, ok := a.fields[field]; ok {
 		return name
 	}
-	return field
+	return string(field)
 }
 
 // cause returns the request's name of what a start failed for.
 func (a *api) cause(r sandbox.Reason) string {
 	switch r {
-	case backend.BadDirectory:
-		return a.property("Command.Dir")
-	case backend.BadUser:
-		return a.property("Command.User")
+	case sandbox.ReasonBadDirectory:
+		return a.property(sandbox.FieldDir)
+	case sandbox.ReasonBadUser:
+		return a.property(sandbox.FieldUser)
 	}
-	return a.property("Command.Env")
+	return a.property(sandbox.FieldEnv)
 }
 
 // failure returns what the client is told about an execution that failed, or nil

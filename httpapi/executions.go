@@ -71,7 +71,7 @@ func execInSandbox(c *call) error {
 	if err := c.api.failure(rec); err != nil {
 		return err
 	}
-	c.reply(http.StatusOK, rec)
+	c.reply(http.StatusOK, describeExecution(rec))
 	return nil
 }
 
@@ -131,7 +131,7 @@ func (c *call) background(sb sandbox.Sandbox, cmd sandbox.Command) error {
 	if err := c.api.failure(rec); err != nil {
 		return err
 	}
-	c.reply(http.StatusAccepted, rec)
+	c.reply(http.StatusAccepted, describeExecution(rec))
 	return nil
 }
 
@@ -156,7 +156,7 @@ func listExecutions(c *call) error {
 		if i > 0 {
 			fmt.Fprint(c.w, ",")
 		}
-		if c.sendJSON(exec.Execution()); c.w.failed != nil {
+		if c.sendJSON(describeExecution(exec.Execution())); c.w.failed != nil {
 			return nil
 		}
 	}
@@ -184,7 +184,7 @@ func getExecution(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.reply(http.StatusOK, exec.Execution())
+	c.reply(http.StatusOK, describeExecution(exec.Execution()))
 	return nil
 }
 
@@ -198,6 +198,6 @@ func cancelExecution(c *call) error {
 	c.lift()
 	_ = exec.Cancel()
 	c.limit()
-	c.reply(http.StatusOK, exec.Execution())
+	c.reply(http.StatusOK, describeExecution(exec.Execution()))
 	return nil
 }

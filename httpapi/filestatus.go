@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox"
 )
 
 // Bounds of names, which are Linux's own.
@@ -33,7 +33,7 @@ func checkPath(property, name string) error {
 }
 
 // fileError returns what an error of a sandbox's files is answered with. It is the
-// one table from the causes that backend.Files promises to status codes, the same
+// one table from the causes that sandbox.Files promises to status codes, the same
 // in every API: what the name is wrong about is a 400, what the sandbox's user may
 // not do a 403.
 func fileError(err error) error {
@@ -43,16 +43,16 @@ func fileError(err error) error {
 	}{
 		{fs.ErrNotExist, http.StatusNotFound},
 		{fs.ErrInvalid, http.StatusBadRequest},
-		{backend.ErrIsDirectory, http.StatusBadRequest},
-		{backend.ErrNotDirectory, http.StatusBadRequest},
-		{backend.ErrSpecialFile, http.StatusBadRequest},
-		{backend.ErrLinkLoop, http.StatusBadRequest},
-		{backend.ErrArchive, http.StatusBadRequest},
+		{sandbox.ErrIsDirectory, http.StatusBadRequest},
+		{sandbox.ErrNotDirectory, http.StatusBadRequest},
+		{sandbox.ErrSpecialFile, http.StatusBadRequest},
+		{sandbox.ErrLinkLoop, http.StatusBadRequest},
+		{sandbox.ErrArchive, http.StatusBadRequest},
 		{fs.ErrPermission, http.StatusForbidden},
-		{backend.ErrOutside, http.StatusForbidden},
-		{backend.ErrNotEmpty, http.StatusConflict},
+		{sandbox.ErrOutside, http.StatusForbidden},
+		{sandbox.ErrNotEmpty, http.StatusConflict},
 		{fs.ErrExist, http.StatusConflict},
-		{backend.ErrNoSpace, http.StatusInsufficientStorage},
+		{sandbox.ErrNoSpace, http.StatusInsufficientStorage},
 		{errors.ErrUnsupported, http.StatusNotImplemented},
 	} {
 		if errors.Is(err, row.is) {

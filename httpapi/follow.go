@@ -92,7 +92,7 @@ func (c *call) tell(ctx context.Context, exec sandbox.Exec, output sandbox.Strea
 	if err := c.api.failure(rec); err != nil {
 		return errors.Join(err, f.event("error", c.api.shape(c.api.explain(err))))
 	}
-	return f.event("exit", rec)
+	return f.event("exit", describeExecution(rec))
 }
 
 // A follower makes events of output.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -156,6 +157,18 @@ func TestOptions(t *testing.T) {
 			_, body := w.do(t, "POST", path, `{"cmd":"exit 3","command":"exit 3"}`)
 			diffJSON(t, want, body)
 		}
+	})
+
+	inBubble(t, "authorize-gives-an-input-that-fails", func(t *testing.T) {
+		w := start(t, func(w *world) {
+			w.opts.Authorize = func(_ context.Context, r *httpapi.AuthorizeRequest) error {
+				r.Command.Stdin = iotest.ErrReader(errors.New("the upload broke off"))
+				return nil
+			}
+		})
+		w.backend.Handle("cat", func(p *fake.Process) int { io.Copy(p.Stdout, p.Stdin); return 0 })
+		_, body := w.do(t, "POST", "/v1/sandboxes/"+w.sandbox(t, "a")+"/exec", `{"command":"cat"}`)
+		diffJSON(t, `{"status":"completed","stdin_error":"the upload broke off","*":0}`, body)
 	})
 
 	inBubble(t, "what-is-refused-makes-no-sandbox", func(t *testing.T) {

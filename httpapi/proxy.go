@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox"
 )
 
 // pagePolicy is what a page from a sandbox may do when it is served from the
@@ -187,7 +187,7 @@ func (t *tunnel) explain(err error) error {
 	default:
 	}
 	switch {
-	case errors.Is(err, backend.ErrRefused):
+	case errors.Is(err, sandbox.ErrRefused):
 		return &Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("nobody listens on port %d of the sandbox", t.port.number), err: err}
 	case errors.Is(err, errors.ErrUnsupported):
 		return errNoPorts

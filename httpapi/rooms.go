@@ -20,7 +20,7 @@ func newRooms(s *service) *api {
 		name:         Rooms,
 		prefix:       "/api/rooms",
 		authenticate: s.opts.AuthenticateRooms,
-		fields:       map[string]string{"Key.Name": "roomID", "Command": "cmd", "Command.Shell": "cmd"},
+		fields:       map[sandbox.Field]string{fieldKeyName: "roomID", sandbox.FieldCommand: "cmd", sandbox.FieldShell: "cmd"},
 		route:        routeRooms,
 		status:       func(s statuses) int { return s.rooms },
 		shape:        roomError,

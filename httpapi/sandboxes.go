@@ -32,15 +32,15 @@ func newSandboxes(s *service) *api {
 		name:         Sandboxes,
 		prefix:       "/v1/sandboxes",
 		authenticate: s.opts.AuthenticateSandboxes,
-		fields: map[string]string{
-			"Key.Name":      "id",
-			"Command":       "command",
-			"Command.Shell": "command",
-			"Command.Dir":   "cwd",
-			"Command.Env":   "env",
-			"Offsets":       "offset",
-			"Signal":        "signal",
-			"name":          "path",
+		fields: map[sandbox.Field]string{
+			fieldKeyName:         "id",
+			sandbox.FieldCommand: "command",
+			sandbox.FieldShell:   "command",
+			sandbox.FieldDir:     "cwd",
+			sandbox.FieldEnv:     "env",
+			sandbox.FieldOffsets: "offset",
+			sandbox.FieldSignal:  "signal",
+			sandbox.FieldName:    "path",
 		},
 		route:  routeSandboxes,
 		public: publicPort,
@@ -120,7 +120,7 @@ func describe(sb sandbox.Sandbox) sandboxObject {
 	object := sandboxObject{
 		ID:             info.ID,
 		Object:         "sandbox",
-		Status:         string(info.Status),
+		Status:         statusWord(info.Status),
 		Size:           info.Labels[labelSize],
 		TimeoutMinutes: json.Number(info.Labels[labelMinutes]),
 		CreatedAt:      info.CreatedAt.UTC(),
@@ -129,6 +129,17 @@ func describe(sb sandbox.Sandbox) sandboxObject {
 		object.ExpiresAt = new(info.ExpiresAt.UTC())
 	}
 	return object
+}
+
+// statusWord is the API's word for a status.
+func statusWord(s sandbox.SandboxStatus) string {
+	switch s {
+	case sandbox.SandboxClosing:
+		return "deleting"
+	case sandbox.SandboxClosed:
+		return "deleted"
+	}
+	return string(s)
 }
 
 type list[T any] struct {

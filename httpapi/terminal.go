@@ -243,9 +243,9 @@ func (t *terminal) tell(ctx context.Context, kind string, message map[string]any
 // exit sends the last message, with the record.
 func (t *terminal) exit(ctx context.Context, rec *sandbox.Execution) error {
 	return t.message(ctx, struct {
-		Type      string             `json:"type"`
-		Execution *sandbox.Execution `json:"execution"`
-	}{"exit", rec})
+		Type      string           `json:"type"`
+		Execution *executionObject `json:"execution"`
+	}{"exit", describeExecution(rec)})
 }
 
 // message sends a text message, as it is encoded.

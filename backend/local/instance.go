@@ -22,7 +22,7 @@ import (
 //	root/work    where commands start; their HOME
 //	root/tmp     their TMPDIR
 type instance struct {
-	backend *local
+	backend *Backend
 	root    string
 	user    account
 	env     []string
@@ -41,7 +41,7 @@ type instance struct {
 	open       map[string]*os.Root // of the directories that tree has opened
 }
 
-func (b *local) newInstance(id string) (_ *instance, err error) {
+func (b *Backend) newInstance(id string) (_ *instance, err error) {
 	i := &instance{backend: b, root: filepath.Join(b.base.path, id), gone: make(chan struct{}), open: make(map[string]*os.Root)}
 	i.lose = sync.OnceFunc(func() { close(i.gone) })
 	i.user.id = uint32(max(os.Geteuid(), 0))

@@ -61,9 +61,11 @@ type Options struct {
 // anybody.
 type UserRange struct{ First, Count uint32 }
 
-// New returns a backend of local sandboxes.
-func New(opts *Options) (backend.Backend, error) {
-	b := &local{instances: make(map[*instance]bool)}
+// New returns a backend of local sandboxes. Nil opts are the defaults; they are copied.
+// The error says what a service that is root lacks to run commands as other users, or
+// why Options.Dir cannot be used. Close removes all directories that the backend has made.
+func New(opts *Options) (*Backend, error) {
+	b := &Backend{instances: make(map[*instance]bool)}
 	if opts != nil {
 		b.opts = *opts
 	}
@@ -84,8 +86,8 @@ func New(opts *Options) (backend.Backend, error) {
 	return b, nil
 }
 
-// A local is the backend.
-type local struct {
+// A Backend makes sandboxes on this machine. Its methods may be called concurrently.
+type Backend struct {
 	opts   Options
 	base   *base
 	users  *users // nil when commands run as the service's own user
@@ -140,8 +142,8 @@ type account struct {
 	own bool // it is the sandbox's alone; otherwise it is the service's
 }
 
-// Info implements [backend.Backend].
-func (b *local) Info() backend.Info {
+// Info says what is promised on this machine, and as this user.
+func (b *Backend) Info() backend.Info {
 	info := backend.Info{
 		Name:        "local",
 		Containment: b.runner.containment(),
@@ -163,8 +165,9 @@ func (b *local) Info() backend.Info {
 	return info
 }
 
-// Create implements [backend.Backend].
-func (b *local) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
+// Create makes a sandbox's directory. A setting that needs isolation, such as an image,
+// a limit or a mount, is an error that wraps errors.ErrUnsupported.
+func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -212,8 +215,9 @@ func unsupported(cfg *backend.Config) error {
 	return nil
 }
 
-// Close implements [backend.Backend].
-func (b *local) Close(ctx context.Context) error {
+// Close destroys the sandboxes and ends the agent. After an error it may be called
+// again.
+func (b *Backend) Close(ctx context.Context) error {
 	b.mu.Lock()
 	b.closed = true
 	var all errgroup.Group
@@ -229,7 +233,7 @@ func (b *local) Close(ctx context.Context) error {
 }
 
 // close gives back what the backend itself holds.
-func (b *local) close() error {
+func (b *Backend) close() error {
 	b.runner.close()
 	var err error
 	if b.users != nil {
@@ -239,7 +243,7 @@ func (b *local) close() error {
 }
 
 // forget drops an instance that has been destroyed.
-func (b *local) forget(i *instance) {
+func (b *Backend) forget(i *instance) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.instances, i)

@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"github.com/sandbox-go/sandbox"
-	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/docker"
 	"github.com/sandbox-go/sandbox/backend/local"
 	"github.com/sandbox-go/sandbox/examples/console/page"
@@ -107,7 +106,7 @@ func deployment(addr net.Addr) string {
 }
 
 // newBackend returns the backend of that name.
-func newBackend(ctx context.Context, name, image, owner string, log *slog.Logger) (backend.Backend, error) {
+func newBackend(ctx context.Context, name, image, owner string, log *slog.Logger) (sandbox.Backend, error) {
 	switch name {
 	case "local":
 		return local.New(nil)
@@ -118,7 +117,7 @@ func newBackend(ctx context.Context, name, image, owner string, log *slog.Logger
 }
 
 // shutDown ends what runs, so that every stream and terminal is told, and waits for that.
-func shutDown(server *http.Server, h *httpapi.Handlers, m *sandbox.Manager, b backend.Backend) error {
+func shutDown(server *http.Server, h *httpapi.Handlers, m *sandbox.Manager, b sandbox.Backend) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	drained := make(chan error, 1)

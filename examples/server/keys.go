@@ -10,7 +10,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox"
 )
 
 // A keyring has the owner of each key.
@@ -74,7 +74,7 @@ func (k keyring) addFile(name string) (fs.FileMode, error) {
 }
 
 // checkKeyFile refuses a key file that commands can read whoever they run as.
-func checkKeyFile(name string, mode fs.FileMode, info backend.Info) error {
+func checkKeyFile(name string, mode fs.FileMode, info sandbox.BackendInfo) error {
 	if mode.IsRegular() && mode.Perm()&0o004 != 0 && !info.OwnFiles {
 		return fmt.Errorf("%s can be read by everybody, and so by commands: chmod go= %s", name, name)
 	}

@@ -33,7 +33,6 @@ import (
 	"time"
 
 	"github.com/sandbox-go/sandbox"
-	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/docker"
 	"github.com/sandbox-go/sandbox/backend/local"
 	"github.com/sandbox-go/sandbox/httpapi"
@@ -159,7 +158,7 @@ func deployment(addr net.Addr) string {
 }
 
 // newBackend returns the backend of that name.
-func newBackend(ctx context.Context, name, image, owner string, log *slog.Logger) (backend.Backend, error) {
+func newBackend(ctx context.Context, name, image, owner string, log *slog.Logger) (sandbox.Backend, error) {
 	switch name {
 	case "local":
 		return local.New(nil)
@@ -171,7 +170,7 @@ func newBackend(ctx context.Context, name, image, owner string, log *slog.Logger
 
 // shutDown takes no new connections, ends what runs, so that every stream and every
 // terminal is told, waits until all answers are sent, and lets go of the backend.
-func shutDown(server *http.Server, h *httpapi.Handlers, m *sandbox.Manager, b backend.Backend) error {
+func shutDown(server *http.Server, h *httpapi.Handlers, m *sandbox.Manager, b sandbox.Backend) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	drained := make(chan error, 1)

@@ -26,14 +26,9 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	return append(quoted, '"'), nil
 }
 
-// A Marshaler writes its own JSON to w, piece by piece.
-type Marshaler interface {
-	WriteJSON(w io.Writer) error
-}
-
 // Write writes the JSON of v to w: what a json.Encoder writes that leaves <, > and &
-// as they are, without the newline. Structs are written field by field; a Text, a
-// []byte and a Marshaler in them, and in what they hold, are never held as a whole.
+// as they are, without the newline. Structs are written field by field; a Text and
+// a []byte in them, and in what they hold, are never held as a whole.
 func Write(w io.Writer, v any) error {
 	b := &writer{w: w, buf: make([]byte, 0, PieceSize)}
 	b.value(reflect.ValueOf(v))
@@ -100,10 +95,6 @@ func (b *writer) special(v reflect.Value) bool {
 		_, _ = enc.Write(v)
 		_ = enc.Close()
 		b.string(`"`)
-	case Marshaler:
-		if err := v.WriteJSON(b); err != nil && b.err == nil {
-			b.err = err
-		}
 	default:
 		return false
 	}

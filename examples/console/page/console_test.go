@@ -18,7 +18,6 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/sandbox-go/sandbox"
-	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/fake"
 	"github.com/sandbox-go/sandbox/examples/console/page"
 	"github.com/sandbox-go/sandbox/httpapi"
@@ -33,7 +32,7 @@ type console struct {
 	manager *sandbox.Manager
 }
 
-func serve(t *testing.T, info *backend.Info) *console {
+func serve(t *testing.T, info *sandbox.BackendInfo) *console {
 	t.Helper()
 	b := fake.New(&fake.Options{Info: info})
 	m := sandbox.NewManager(b, nil)
@@ -373,7 +372,7 @@ func script(b *fake.Backend) {
 
 func TestConsoleWithoutTerminals(t *testing.T) {
 	p := openTab(t)
-	c := serve(t, &backend.Info{Name: "fake", Containment: backend.ContainmentSupervisor, Files: true})
+	c := serve(t, &sandbox.BackendInfo{Name: "fake", Containment: sandbox.ContainmentSupervisor, Files: true})
 	p.signIn(c)
 	p.press("\t", chromedp.ModifierShift)
 	p.press(kb.ArrowRight)

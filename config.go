@@ -1,0 +1,40 @@
+package sandbox
+
+import "github.com/sandbox-go/sandbox/backend"
+
+// What sandboxes are made of, and where. These types are also the driver contract's;
+// the documentation of their fields and methods is in package backend.
+type (
+	// A Backend makes sandboxes: local.New, docker.New and fake.New return one. Its
+	// owner closes it when the sandboxes and Managers that use it are closed. Its
+	// other methods are for this package.
+	Backend = backend.Backend
+
+	// BackendInfo is what a backend is and what it promises, as Info.Backend has it.
+	BackendInfo = backend.Info
+
+	// Containment says how far a kill reaches.
+	Containment = backend.Containment
+
+	// Config is what a sandbox is made of: its image, environment, user, limits,
+	// network, mounts, labels and lifetime. The zero value is the backend's defaults.
+	Config = backend.Config
+
+	// Limits bound a sandbox: memory in bytes, processors, processes. A zero field is
+	// the backend's default, a negative one is no limit.
+	Limits = backend.Limits
+
+	// Mount shows a directory of the host in a sandbox.
+	Mount = backend.Mount
+
+	// TerminalSize is rows and columns; a zero side is 24 rows or 80 columns.
+	TerminalSize = backend.TerminalSize
+
+	// Usage is what a command has cost.
+	Usage = backend.Usage
+)
+
+const (
+	ContainmentSupervisor   = backend.ContainmentSupervisor   // a kill reaches all that descends from the command
+	ContainmentProcessGroup = backend.ContainmentProcessGroup // a kill reaches the command's process group
+)
