@@ -98,6 +98,6 @@ const (
 	Failed    Status = "failed"    // it could not be started, or its outcome is unknown
 )
 
-// TimeoutExitCode is the exit code of an execution whose time was up, as
-// timeout(1) has it.
+// TimeoutExitCode is the exit code of an execution that timed out, as timeout(1)
+// has it.
 const TimeoutExitCode = 124

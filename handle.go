@@ -280,17 +280,18 @@ func (h *handle) notStarted(err error) ending {
 }
 
 func (h *handle) spec(stdin io.Reader) *backend.Spec {
+	merged := make(map[string]string, len(h.sb.cfg.Env)+len(h.cmd.Env))
+	maps.Copy(merged, h.sb.cfg.Env)
+	maps.Copy(merged, h.cmd.Env)
 	var env []string
-	for _, layer := range []map[string]string{h.sb.cfg.Env, h.cmd.Env} {
-		for _, name := range slices.Sorted(maps.Keys(layer)) {
-			env = append(env, name+"="+layer[name])
-		}
+	for _, name := range slices.Sorted(maps.Keys(merged)) {
+		env = append(env, name+"="+merged[name])
 	}
 	return &backend.Spec{
 		Shell:    h.cmd.Shell,
 		Argv:     h.cmd.Argv,
 		Dir:      h.cmd.Dir,
-		Env:      backend.Environ(env),
+		Env:      env,
 		User:     h.cmd.User,
 		Terminal: h.cmd.Terminal,
 		Stdin:    stdin,

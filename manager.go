@@ -96,9 +96,9 @@ type Manager struct {
 	background sync.WaitGroup       // removals and creations in the background
 }
 
-// NewManager returns a Manager of b's sandboxes. It does not own b: close the
-// manager first, then the backend.
-func NewManager(b backend.Backend, opts *ManagerOptions) *Manager {
+// NewManager returns a Manager of b's sandboxes. Nil opts are the defaults; they are
+// copied. It does not own b: close the manager first, then the backend.
+func NewManager(b Backend, opts *ManagerOptions) *Manager {
 	m := &Manager{
 		backend: b,
 		members: make(map[Key]*member),

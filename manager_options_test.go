@@ -79,7 +79,7 @@ func TestASandboxesOwnOptions(t *testing.T) {
 		time.Sleep(time.Second)
 		create(t, first, "none", &sandbox.CreateOptions{IdleTime: -1, MaxRunning: -1, Records: -1})
 		second := sandbox.NewManager(b, opts)
-		if err := second.Restore(t.Context()); err != nil {
+		if err := second.Recover(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for name, m := range map[string]*sandbox.Manager{"created": first, "recovered": second} {

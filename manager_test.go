@@ -364,21 +364,21 @@ func TestManagerObserves(t *testing.T) {
 // keeping is a backend whose sandboxes outlive the process that made them.
 type keeping struct {
 	*fake.Backend
-	opened []backend.Opened
+	opened []backend.Recovered
 	err    error
 }
 
 func (k *keeping) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
 	instance, err := k.Backend.Create(ctx, cfg)
 	if err == nil {
-		k.opened = append(k.opened, backend.Opened{Config: cfg, CreatedAt: time.Now(), Instance: instance})
+		k.opened = append(k.opened, backend.Recovered{Config: cfg, CreatedAt: time.Now(), Instance: instance})
 	}
 	return instance, err
 }
 
-func (k *keeping) Open(context.Context) ([]backend.Opened, error) { return k.opened, k.err }
+func (k *keeping) Recover(context.Context) ([]backend.Recovered, error) { return k.opened, k.err }
 
-func TestManagerRestores(t *testing.T) {
+func TestManagerRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &keeping{Backend: sleepy(nil)}
 		crashed := sandbox.NewManager(b, &sandbox.ManagerOptions{IdleTime: -1})
@@ -389,8 +389,8 @@ func TestManagerRestores(t *testing.T) {
 
 		b.err = errors.New("one is broken")
 		m := sandbox.NewManager(b, nil)
-		if err := m.Restore(t.Context()); !errors.Is(err, b.err) {
-			t.Errorf("Restore gave %v, want the backend's error", err)
+		if err := m.Recover(t.Context()); !errors.Is(err, b.err) {
+			t.Errorf("Recover gave %v, want the backend's error", err)
 		}
 		got, err := m.Get(key("room"))
 		if err != nil {
@@ -442,10 +442,10 @@ func TestAHiddenAbilityIsRefused(t *testing.T) {
 			t.Errorf("%v are left", left)
 		}
 
-		d := &hiding{b, backend.Info{Name: "hiding", Terminal: true, Restore: true}}
+		d := &hiding{b, backend.Info{Name: "hiding", Terminal: true, Recover: true}}
 		m := sandbox.NewManager(d, nil)
-		if err := m.Restore(t.Context()); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "backend.Opener") {
-			t.Errorf("Restore gave %v, want ErrUnsupported that names backend.Opener", err)
+		if err := m.Recover(t.Context()); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "backend.Recoverer") {
+			t.Errorf("Recover gave %v, want ErrUnsupported that names backend.Recoverer", err)
 		}
 		if err := errors.Join(m.Close(context.Background()), b.Close(context.Background())); err != nil {
 			t.Error(err)

@@ -22,8 +22,8 @@ type Observer interface {
 	// SandboxCreated is called when New, Create or GetOrCreate has made a sandbox.
 	SandboxCreated(context.Context, SandboxEvent)
 
-	// SandboxRecovered is called when a Manager has taken up a sandbox that an
-	// earlier process of the service left behind.
+	// SandboxRecovered is called when a Manager has reattached to a sandbox that an
+	// earlier process of the service left running.
 	SandboxRecovered(context.Context, SandboxEvent)
 
 	// SandboxDied is called when a sandbox can run nothing any more without having

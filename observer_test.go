@@ -136,7 +136,7 @@ func TestARecoveredSandboxIsObserved(t *testing.T) {
 		create(t, crashed, "n", nil)
 		d := &diary{began: time.Now()}
 		m := sandbox.NewManager(b, &sandbox.ManagerOptions{Observer: diarist{diary: d}})
-		if err := m.Restore(traced(t.Context(), "recover")); err != nil {
+		if err := m.Recover(traced(t.Context(), "recover")); err != nil {
 			t.Fatal(err)
 		}
 		d.check(t, "0s n running [recover] recovered, labels map[]")

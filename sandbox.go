@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"time"
-
-	"github.com/sandbox-go/sandbox/backend"
 )
 
 // A Sandbox is a place with a file system of its own where commands run. Its
@@ -71,7 +69,7 @@ type Sandbox interface {
 type Info struct {
 	ID        string
 	Status    SandboxStatus
-	Backend   backend.Info
+	Backend   BackendInfo
 	Labels    map[string]string // Config.Labels; not to be modified
 	CreatedAt time.Time
 	ExpiresAt time.Time // when its manager will remove it; zero is never
@@ -110,7 +108,7 @@ type Options struct {
 // when b cannot honour a setting of opts.Config. The sandbox does not expire: a
 // Manager's do. Close it before b: a sandbox whose backend is closed is gone, and what
 // ran in it is lost.
-func New(ctx context.Context, b backend.Backend, opts *Options) (Sandbox, error) {
+func New(ctx context.Context, b Backend, opts *Options) (Sandbox, error) {
 	var o Options
 	if opts != nil {
 		o = *opts

@@ -20,8 +20,7 @@ const (
 )
 
 // Validate returns the *InvalidError that a start of c would be refused with, or
-// nil. Start does it by itself; it is for who wants to know before there is a
-// sandbox.
+// nil. Start calls it; call it to refuse a command before there is a sandbox.
 func (c *Command) Validate() error {
 	switch {
 	case c.Shell == "" && len(c.Argv) == 0:

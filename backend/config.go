@@ -82,14 +82,14 @@ type Info struct {
 	OOM bool `json:"oom"`
 
 	// Terminal: Spec.Terminal is honoured, and each Process of such a Spec is a
-	// Resizer. Files and Ports: each Instance is a Filer and a Dialer. Restore: the
-	// Backend is an Opener. What decorates one of them by embedding the interface
+	// Resizer. Files and Ports: each Instance is a Filer and a Dialer. Recover: the
+	// Backend is a Recoverer. What decorates one of them by embedding the interface
 	// must have these methods too, or take back the promise: package sandbox
 	// refuses what is promised and not there.
 	Terminal bool `json:"terminal"`
 	Files    bool `json:"files"`
 	Ports    bool `json:"ports"`
-	Restore  bool `json:"restore"`
+	Recover  bool `json:"recover"`
 
 	// Caveats says in sentences, for the person who runs the service, what is
 	// not isolated or not promised.

@@ -6,21 +6,16 @@ import (
 )
 
 // Environ returns the command's whole environment: base, which the backend
-// provides, then what the spec adds. TERM is set where there is a terminal.
+// provides, then what the spec adds. A later entry replaces an earlier one of the same
+// key, and takes its place. TERM is set where there is a terminal.
 func (s *Spec) Environ(base []string) []string {
 	var terminal []string
 	if s.Terminal != nil {
 		terminal = []string{"TERM=xterm-256color"}
 	}
-	return Environ(terminal, base, s.Env)
-}
-
-// Environ joins layers of KEY=VALUE entries into one environment. A later entry
-// replaces an earlier one of the same key and takes its place.
-func Environ(layers ...[]string) []string {
 	var env []string
 	at := make(map[string]int)
-	for _, kv := range slices.Concat(layers...) {
+	for _, kv := range slices.Concat(terminal, base, s.Env) {
 		key, _, _ := strings.Cut(kv, "=")
 		if i, ok := at[key]; ok {
 			env[i] = kv

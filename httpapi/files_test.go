@@ -234,7 +234,7 @@ type brokenArchives struct{ backend.Backend }
 // Info promises files only: a decorated instance hides what else there is.
 func (b brokenArchives) Info() backend.Info {
 	info := b.Backend.Info()
-	info.Ports, info.Terminal, info.Restore = false, false, false
+	info.Ports, info.Terminal, info.Recover = false, false, false
 	return info
 }
 

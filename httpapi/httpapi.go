@@ -21,8 +21,8 @@ type Handlers struct {
 	rooms, sandboxes, agents *api
 }
 
-// New returns the three APIs over m. Nil opts are the defaults, which refuse every
-// request: say who may call with Options.Authenticate. The Manager stays the
+// New returns the three APIs over m. Opts are copied. Nil opts are the defaults, which
+// refuse every request: say who may call with Options.Authenticate. The Manager stays the
 // caller's, who closes it.
 func New(m *sandbox.Manager, opts *Options) *Handlers {
 	if opts == nil {

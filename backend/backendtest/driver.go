@@ -20,10 +20,10 @@ func driverCases() []Case {
 			info := s.backend.Info()
 			_, filer := s.instance.(backend.Filer)
 			_, dialer := s.instance.(backend.Dialer)
-			_, opener := s.backend.(backend.Opener)
-			if info.Files && !filer || info.Ports && !dialer || info.Restore != opener {
-				s.Errorf("files, ports, restore are promised %t, %t, %t; a Filer, Dialer, Opener is there %t, %t, %t",
-					info.Files, info.Ports, info.Restore, filer, dialer, opener)
+			_, recoverer := s.backend.(backend.Recoverer)
+			if info.Files && !filer || info.Ports && !dialer || info.Recover != recoverer {
+				s.Errorf("files, ports, recover are promised %t, %t, %t; a Filer, Dialer, Recoverer is there %t, %t, %t",
+					info.Files, info.Ports, info.Recover, filer, dialer, recoverer)
 			}
 			if !info.Terminal {
 				return

@@ -7,10 +7,10 @@ const (
 	agentPath = agentDir + "/agent" // the agent's program in a container
 )
 
-// PIDReserve is how many processes and threads a container may have beyond
+// pidReserve is how many processes and threads a container may have beyond
 // Limits.PIDs: what the agent needs for 16 executions at once. More of them share
 // the limit with their commands. It is not more since commands can use it too.
-const PIDReserve = agent.Reserve + 16*agent.SupervisorThreads
+const pidReserve = agent.Reserve + 16*agent.SupervisorThreads
 
 // A program is the agent for one architecture, and the volume that holds it.
 type program struct {

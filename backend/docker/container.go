@@ -48,7 +48,7 @@ func (b *Backend) plan(cfg *backend.Config, img *image, program *program, now ti
 		p.network = cfg.Network
 	}
 	if p.limits = limits(cfg.Limits, b.opts.Limits); p.limits.PIDs > 0 {
-		p.limits.PIDs += PIDReserve
+		p.limits.PIDs += pidReserve
 	}
 	p.ownVolume = client.VolumeCreateOptions{Name: p.volume, Labels: map[string]string{
 		labelOwner: labels[labelOwner], labelID: labels[labelID], // the config stays with the container

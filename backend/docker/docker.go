@@ -29,7 +29,7 @@
 //
 // Closing a sandbox removes its container and its volume. When the service dies,
 // what runs in its sandboxes is killed at once; the containers wait, idle, for the
-// service to come back: [Backend.Open] takes them up. A container with a lifetime
+// service to come back: [Backend.Recover] reattaches to them. A container with a lifetime
 // ends itself when it is over, service or not, and one that no service is connected
 // to for a day, or for Options.AbandonAfter, ends too. [New] removes what has ended
 // meanwhile. Only what carries the name of Options.Owner is touched. The volume of
@@ -146,7 +146,7 @@ func (b *Backend) Info() backend.Info {
 		OwnNetwork:  ownNetwork(b.opts.Network),
 		Terminal:    true,
 		Files:       true,
-		Restore:     true,
+		Recover:     true,
 		Ports:       ownNetwork(b.opts.Network),
 		OwnKernel:   b.engine.kernel == gVisorKernel || b.engine.kernel == guestKernel,
 		OOM:         b.engine.tellsOOM(),

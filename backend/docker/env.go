@@ -3,8 +3,6 @@ package docker
 import (
 	"slices"
 	"strings"
-
-	"github.com/sandbox-go/sandbox/backend"
 )
 
 const (
@@ -22,7 +20,8 @@ const (
 )
 
 // baseEnv returns what every command of a sandbox finds in its environment: the
-// image's, then what stands for the user, then what the options add.
+// image's, then what stands for the user, then what the options add. Of entries of the
+// same key the last holds (backend.Spec.Environ).
 func baseEnv(image []string, user string, added map[string]string) []string {
 	login, _, _ := strings.Cut(user, ":")
 	if strings.Trim(login, "0123456789") == "" {
@@ -37,5 +36,5 @@ func baseEnv(image []string, user string, added map[string]string) []string {
 		last = append(last, k+"="+v)
 	}
 	slices.Sort(last)
-	return backend.Environ([]string{"PATH=" + defaultPath}, image, own, last)
+	return slices.Concat([]string{"PATH=" + defaultPath}, image, own, last)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/docker"
+	"github.com/sandbox-go/sandbox/internal/agent"
 )
 
 // Commands are an ordinary user's and can become nobody else.
@@ -37,6 +38,7 @@ func TestRights(t *testing.T) {
 // The limits that the engine enforces are the ones asked for, and processes get
 // those that the agent needs on top.
 func TestLimits(t *testing.T) {
+	const reserve = agent.Reserve + 16*agent.SupervisorThreads
 	for _, test := range []struct {
 		name   string
 		opts   backend.Limits
@@ -45,9 +47,9 @@ func TestLimits(t *testing.T) {
 		cpus   int64
 		pids   int64
 	}{
-		{"defaults", backend.Limits{}, backend.Limits{}, 1 << 30, 1e9, 512 + docker.PIDReserve},
-		{"options", backend.Limits{Memory: 256 << 20, CPUs: 0.5, PIDs: 100}, backend.Limits{}, 256 << 20, 5e8, 100 + docker.PIDReserve},
-		{"config-wins", backend.Limits{Memory: 256 << 20, CPUs: 0.5, PIDs: 100}, backend.Limits{Memory: 128 << 20, CPUs: 2, PIDs: 50}, 128 << 20, 2e9, 50 + docker.PIDReserve},
+		{"defaults", backend.Limits{}, backend.Limits{}, 1 << 30, 1e9, 512 + reserve},
+		{"options", backend.Limits{Memory: 256 << 20, CPUs: 0.5, PIDs: 100}, backend.Limits{}, 256 << 20, 5e8, 100 + reserve},
+		{"config-wins", backend.Limits{Memory: 256 << 20, CPUs: 0.5, PIDs: 100}, backend.Limits{Memory: 128 << 20, CPUs: 2, PIDs: 50}, 128 << 20, 2e9, 50 + reserve},
 		{"none", backend.Limits{}, backend.Limits{Memory: -1, CPUs: -1, PIDs: -1}, 0, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {

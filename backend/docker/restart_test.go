@@ -101,7 +101,7 @@ func TestRestart(t *testing.T) {
 	}
 
 	b := newBackend(t, docker.Options{Owner: owner})
-	opened, err := b.Open(ctx)
+	opened, err := b.Recover(ctx)
 	if err != nil || len(opened) != 1 {
 		t.Fatalf("opened %v, %v", opened, err)
 	}
@@ -124,7 +124,7 @@ func TestRestart(t *testing.T) {
 	if want := "kept\n/workspace\n1000\n/workspace"; !strings.HasPrefix(out.String(), want) {
 		t.Errorf("output %q, want %q", out.String(), want)
 	}
-	if again, err := b.Open(ctx); err != nil || len(again) != 0 {
+	if again, err := b.Recover(ctx); err != nil || len(again) != 0 {
 		t.Errorf("opened again: %v, %v", again, err)
 	}
 	closeIn(t, b.Close)
@@ -139,13 +139,13 @@ func TestRestartOthers(t *testing.T) {
 	_, kill := startService(t, owner, time.Hour)
 	for _, owner := range []string{owner, owner + "/other"} {
 		b := newBackend(t, docker.Options{Owner: owner})
-		if opened, err := b.Open(ctx); err != nil || len(opened) != 0 {
+		if opened, err := b.Recover(ctx); err != nil || len(opened) != 0 {
 			t.Errorf("%s opened %v, %v", owner, opened, err)
 		}
 	}
 	kill()
 	b := newBackend(t, docker.Options{Owner: owner})
-	if opened, err := b.Open(ctx); err != nil || len(opened) != 1 {
+	if opened, err := b.Recover(ctx); err != nil || len(opened) != 1 {
 		t.Errorf("after the kill it opened %v, %v", opened, err)
 	}
 }

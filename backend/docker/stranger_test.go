@@ -70,7 +70,7 @@ func TestCommittedImage(t *testing.T) {
 	closeIn(t, sb.Close)
 	s := newStranger(t, api, "sandbox-test-committed", labels)
 	b := newBackend(t, docker.Options{Owner: owner})
-	if opened, err := b.Open(ctx); err != nil || len(opened) > 0 {
+	if opened, err := b.Recover(ctx); err != nil || len(opened) > 0 {
 		t.Errorf("opened %v, %v", opened, err)
 	}
 	s.unharmed(t)

@@ -116,7 +116,7 @@ func run(ctx context.Context, args []string) error {
 		log.Warn(caveat, "backend", b.Info().Name)
 	}
 	m := sandbox.NewManager(b, &sandbox.ManagerOptions{Lifetime: *lifetime, Logger: log})
-	if err := m.Restore(ctx); err != nil {
+	if err := m.Recover(ctx); err != nil {
 		log.Error("not all that an earlier run has left was taken up", "error", err)
 	}
 	opts := &httpapi.Options{

@@ -17,9 +17,9 @@ import (
 // detachWait is how long the agent of a service that died may take to end.
 const detachWait = 2 * time.Second
 
-// Open takes up the containers of the owner that no process is connected to. Those
+// Recover reattaches to the containers of the owner that no process is connected to. Those
 // whose agent this package cannot talk to are removed.
-func (b *Backend) Open(ctx context.Context) ([]backend.Opened, error) {
+func (b *Backend) Recover(ctx context.Context) ([]backend.Recovered, error) {
 	if !b.begin() {
 		return nil, errClosed
 	}
@@ -28,7 +28,7 @@ func (b *Backend) Open(ctx context.Context) ([]backend.Opened, error) {
 	if err != nil {
 		return nil, engineError(b.host, err)
 	}
-	var opened []backend.Opened
+	var opened []backend.Recovered
 	var errs []error
 	patience := time.Now().Add(detachWait)
 	for _, c := range found.Items {
@@ -43,13 +43,13 @@ func (b *Backend) Open(ctx context.Context) ([]backend.Opened, error) {
 			opened = append(opened, *o)
 		}
 	}
-	slices.SortFunc(opened, func(x, y backend.Opened) int { return x.CreatedAt.Compare(y.CreatedAt) })
+	slices.SortFunc(opened, func(x, y backend.Recovered) int { return x.CreatedAt.Compare(y.CreatedAt) })
 	return opened, errors.Join(errs...)
 }
 
 // open takes up one container. It returns nil when another process holds it or
 // it was of no use.
-func (b *Backend) open(ctx context.Context, c container.Summary, patience time.Time) (*backend.Opened, error) {
+func (b *Backend) open(ctx context.Context, c container.Summary, patience time.Time) (*backend.Recovered, error) {
 	found, err := b.idle(ctx, c.ID, patience)
 	if found == nil || err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (b *Backend) open(ctx context.Context, c container.Summary, patience time.T
 		}
 		return nil, i.Destroy(ctx)
 	}
-	return &backend.Opened{Config: cfg, CreatedAt: labelTime(c.Labels, labelCreated), Instance: i}, nil
+	return &backend.Recovered{Config: cfg, CreatedAt: labelTime(c.Labels, labelCreated), Instance: i}, nil
 }
 
 // idle inspects a container until nothing of a service runs in it, and returns

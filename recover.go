@@ -46,31 +46,31 @@ type keptOptions struct {
 	Records    int           `json:"records,omitempty"`
 }
 
-// Restore takes up the sandboxes that an earlier process of the service left
-// behind, each under its key, where the backend keeps them (backend.Opener). Call
-// it before anything else. It takes up what it can even when it returns an error;
-// a sandbox whose key is in use is removed. Limits do not apply to what it takes
-// up, but expiry does. They keep their CreateOptions.
-func (m *Manager) Restore(ctx context.Context) error {
-	opener, ok := m.backend.(backend.Opener)
+// Recover reattaches to the sandboxes that an earlier process of the service left
+// running, each under its key and with its CreateOptions. Where the backend keeps none
+// (Info.Backend.Recover), it does nothing. Call it before anything else. It recovers
+// what it can even when it returns an error; a sandbox whose key is in use is removed.
+// Limits do not apply to what it recovers, but expiry does.
+func (m *Manager) Recover(ctx context.Context) error {
+	recoverer, ok := m.backend.(backend.Recoverer)
 	if !ok {
-		if m.backend.Info().Restore {
-			return &Error{Op: "restore", Err: errHidden("Restore", m.backend, "backend.Opener")}
+		if m.backend.Info().Recover {
+			return &Error{Op: "recover", Err: errHidden("Recover", m.backend, "backend.Recoverer")}
 		}
 		return nil
 	}
-	opened, err := opener.Open(ctx)
-	for _, o := range opened {
+	recovered, err := recoverer.Recover(ctx)
+	for _, o := range recovered {
 		m.adopt(ctx, o)
 	}
 	if err != nil {
-		return &Error{Op: "restore", Err: err}
+		return &Error{Op: "recover", Err: err}
 	}
 	return nil
 }
 
 // adopt makes a member of a sandbox that exists.
-func (m *Manager) adopt(ctx context.Context, o backend.Opened) {
+func (m *Manager) adopt(ctx context.Context, o backend.Recovered) {
 	labels := o.Config.Labels
 	m.mu.Lock()
 	mb := m.newMemberLocked(Key{Owner: labels[labelOwner], Namespace: labels[labelNamespace], Name: labels[labelName]}, o.Config.ID)
