@@ -41,7 +41,7 @@ type box struct {
 // A keeper is what a Manager does for its sandboxes.
 type keeper interface {
 	// label adds to a valid configuration what the keeper itself is to find in it
-	// when the sandbox is taken up later.
+	// when the sandbox is recovered later.
 	label(*Config)
 
 	// admit waits for the turn of one more execution. The caller calls done when

@@ -27,7 +27,7 @@ func (sb *box) dial(ctx context.Context, port int) (net.Conn, error) {
 	if !sb.backend.Ports {
 		return nil, errors.ErrUnsupported
 	}
-	if !ok { // it was taken up
+	if !ok { // it was recovered
 		return nil, errHidden("Ports", sb.instance, "backend.Dialer")
 	}
 	return dialer.Dial(ctx, port)

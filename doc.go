@@ -6,6 +6,7 @@
 // ended; [Sandbox.Start] returns an [Exec], the handle of a running command, whose
 // output is followed through a [Stream], whose lines [Lines] returns. [Command.Stdout] and
 // [Command.Stderr] get it as it comes. A [Manager] holds many sandboxes by name.
+// Whoever uses sandboxes imports this package and one backend.
 //
 //	b, err := local.New(nil)
 //	sb, err := sandbox.New(ctx, b, nil)

@@ -42,7 +42,7 @@ func (f files) begin(ctx context.Context, op string, names ...string) (*work, er
 	if !f.sb.backend.Files {
 		return nil, f.wrap(op, errors.ErrUnsupported)
 	}
-	if !ok { // it was taken up
+	if !ok { // it was recovered
 		return nil, f.wrap(op, errHidden("Files", f.sb.instance, "backend.Filer"))
 	}
 	ctx, cancel := context.WithCancel(ctx)

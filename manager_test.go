@@ -397,7 +397,7 @@ func TestManagerRecovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(room.Info(), got.Info()); diff != "" {
-			t.Errorf("what was taken up (-want +got):\n%s", diff)
+			t.Errorf("what was recovered (-want +got):\n%s", diff)
 		}
 		if _, err := m.Get(key(plain.ID())); err != nil {
 			t.Errorf("the sandbox without a name: %v", err)

@@ -53,7 +53,7 @@ type How struct {
 // Run acts the program in m and returns its exit code. It does not return when a
 // step ends the process.
 func (p Program) Run(m Machine) int {
-	for _, s := range p {
+	for _, s := range p.steps {
 		s.run(m)
 	}
 	return 0

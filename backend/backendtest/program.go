@@ -11,7 +11,7 @@ import (
 
 // A Program is what a command does, step by step. Its exit code is 0 unless a step
 // says otherwise.
-type Program []step
+type Program struct{ steps []step }
 
 // A step is rendered for sh, or interpreted.
 type step struct {
@@ -21,8 +21,8 @@ type step struct {
 
 // Shell renders the program for sh.
 func (p Program) Shell() string {
-	lines := make([]string, len(p))
-	for i, s := range p {
+	lines := make([]string, len(p.steps))
+	for i, s := range p.steps {
 		lines[i] = s.shell
 	}
 	return strings.Join(lines, "\n")
@@ -158,14 +158,14 @@ func terminalSize() step {
 }
 
 // spawn starts a background program that keeps the output.
-func spawn(steps ...step) step { return background(How{}, steps) }
+func spawn(steps ...step) step { return background(How{}, Program{steps}) }
 
 // spawnRedirected starts a background program whose output goes nowhere.
-func spawnRedirected(steps ...step) step { return background(How{Redirected: true}, steps) }
+func spawnRedirected(steps ...step) step { return background(How{Redirected: true}, Program{steps}) }
 
 // spawnSession starts a background program that keeps the output, in a session of
 // its own.
-func spawnSession(steps ...step) step { return background(How{Session: true}, steps) }
+func spawnSession(steps ...step) step { return background(How{Session: true}, Program{steps}) }
 
 func background(how How, p Program) step {
 	shell := "sh -c " + quote(p.Shell())
@@ -195,7 +195,7 @@ func size(file string) step {
 
 // forever repeats the steps without end.
 func forever(steps ...step) step {
-	p := Program(steps)
+	p := Program{steps}
 	return step{"while :; do\n" + p.Shell() + "\ndone", func(m Machine) {
 		for {
 			p.Run(m)

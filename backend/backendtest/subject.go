@@ -76,9 +76,9 @@ func (s *subject) closing(what string, close func(context.Context) error) {
 // command makes a command of steps.
 func (s *subject) command(steps ...step) sandbox.Command {
 	if s.h.Command != nil {
-		return s.h.Command(steps)
+		return s.h.Command(Program{steps})
 	}
-	return sandbox.Command{Shell: Program(steps).Shell()}
+	return sandbox.Command{Shell: Program{steps}.Shell()}
 }
 
 // run runs steps to their end.

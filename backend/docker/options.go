@@ -21,7 +21,7 @@ type Options struct {
 	Host string
 
 	// Owner names the service. Containers carry it, and a service started again
-	// takes up and tidies what carries its own name, never another's. Empty is
+	// recovers and tidies what carries its own name, never another's. Empty is
 	// "default".
 	Owner string
 

@@ -47,7 +47,7 @@ func (b *Backend) Recover(ctx context.Context) ([]backend.Recovered, error) {
 	return opened, errors.Join(errs...)
 }
 
-// open takes up one container. It returns nil when another process holds it or
+// open reattaches to one container. It returns nil when another process holds it or
 // it was of no use.
 func (b *Backend) open(ctx context.Context, c container.Summary, patience time.Time) (*backend.Recovered, error) {
 	found, err := b.idle(ctx, c.ID, patience)

@@ -88,7 +88,7 @@ func startService(tb testing.TB, owner string, lifetime time.Duration) (id strin
 }
 
 // What ran for a service that was killed ends at once, and the service that comes
-// after it takes up its sandbox.
+// after it has recovered its sandbox.
 func TestRestart(t *testing.T) {
 	api, ctx := engine(t), testContext(t)
 	owner := ownerOf(t)
@@ -132,7 +132,7 @@ func TestRestart(t *testing.T) {
 }
 
 // A sandbox that a living service is connected to, or that is another owner's, is
-// not taken up.
+// not recovered.
 func TestRestartOthers(t *testing.T) {
 	ctx := testContext(t)
 	owner := ownerOf(t)

@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	m := sandbox.NewManager(b, &sandbox.ManagerOptions{Lifetime: lifetime, Logger: log})
 	if err := m.Recover(ctx); err != nil {
-		log.Error("not all that an earlier run has left was taken up", "error", err)
+		log.Error("not all sandboxes of an earlier run were recovered", "error", err)
 	}
 	key := "key_" + strings.ToLower(rand.Text())
 	h := httpapi.New(m, &httpapi.Options{

@@ -10,7 +10,7 @@
 // everybody on the machine can read. Where commands run as the service's user, as those of
 // an ordinary user locally do, no key is safe from them, and the server says so.
 //
-// Several deployments may share one Docker engine: each takes up its own sandboxes after a
+// Several deployments may share one Docker engine: each recovers its own sandboxes after a
 // restart, by -owner, which is the host's name and the address by default. A sandbox whose
 // deployment does not come back ends by itself at the age of -lifetime.
 //
@@ -117,7 +117,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	m := sandbox.NewManager(b, &sandbox.ManagerOptions{Lifetime: *lifetime, Logger: log})
 	if err := m.Recover(ctx); err != nil {
-		log.Error("not all that an earlier run has left was taken up", "error", err)
+		log.Error("not all sandboxes of an earlier run were recovered", "error", err)
 	}
 	opts := &httpapi.Options{
 		Authenticate: httpapi.BearerKeys(keys),
