@@ -67,7 +67,7 @@ func (p *process) start(ctx context.Context, frame []byte) error {
 	case *wire.Started:
 		return nil
 	case *wire.Refused:
-		err = &m.StartError
+		err = &m.Err
 	}
 	p.endInput()
 	clean := m != nil && p.peer.Release()
@@ -204,7 +204,7 @@ func (p *process) Resize(size backend.TerminalSize) error {
 	case <-p.exited:
 		return os.ErrProcessDone
 	default:
-		return p.peer.Tell(&wire.Resize{TerminalSize: size})
+		return p.peer.Tell(&wire.Resize{Size: size})
 	}
 }
 

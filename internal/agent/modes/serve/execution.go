@@ -138,7 +138,7 @@ func (e *execution) refuse(ctx context.Context) {
 	var refused *backend.StartError
 	switch {
 	case errors.As(e.err, &refused):
-		wire.Write(e.out, &wire.Refused{StartError: *refused})
+		wire.Write(e.out, &wire.Refused{Err: *refused})
 	case ctx.Err() == nil:
 		wire.Write(e.out, &wire.Lost{Why: e.err.Error()})
 	}
@@ -171,7 +171,7 @@ func (e *execution) obey(m wire.Message) {
 	case *wire.Signal:
 		e.process.Signal(m.Signal)
 	case *wire.Resize:
-		e.process.Resize(m.TerminalSize)
+		e.process.Resize(m.Size)
 	case *wire.Discard:
 		e.process.DiscardOutput()
 	}

@@ -173,7 +173,7 @@ func (s *supervisor) refuse(err error) error {
 	if !ok {
 		refused = proc.Lacking(err)
 	}
-	return s.send(&wire.Refused{StartError: *refused})
+	return s.send(&wire.Refused{Err: *refused})
 }
 
 // answer tells what survives a kill. While that goes on it tells that it does.

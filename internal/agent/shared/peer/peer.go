@@ -214,6 +214,12 @@ func known(left []backend.Survivor, ok bool, otherwise error) ([]backend.Survivo
 	return left, nil
 }
 
+// answers reports whether m is the answer to a kill.
+func answers(m wire.Message) bool {
+	_, ok := m.(*wire.Killed)
+	return ok
+}
+
 // Begin sends a Start by send, and returns the first message about the command, which
 // the caller has not read. It uses next to read. When ctx ends before, it has the
 // command killed, and returns the context's error if nothing is left, a
@@ -261,7 +267,7 @@ func (p *Peer) Begin(ctx context.Context, send func() error, next func() (wire.M
 		}
 		return m, err
 	}
-	for err == nil && m.Kind() != wire.KindKilled {
+	for err == nil && !answers(m) {
 		m, err = hear()
 	}
 	if err != nil {

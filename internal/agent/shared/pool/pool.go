@@ -220,7 +220,7 @@ func (p *Pool) Sweep(ctx context.Context, uid int64) ([]backend.Survivor, error)
 				return
 			}
 			asked.Hear(m)
-			if m.Kind() == wire.KindKilled {
+			if _, answered := m.(*wire.Killed); answered {
 				return
 			}
 		}

@@ -83,7 +83,7 @@ func (p *Pool) startOn(ctx context.Context, s *supervisor, frame []byte, start *
 	switch m := m.(type) {
 	case *wire.Refused:
 		p.put(s)
-		return nil, &m.StartError
+		return nil, &m.Err
 	case *wire.Started:
 		return p.started(s, asked, start, spec, uid)
 	}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"sync"
 )
 
@@ -31,7 +32,7 @@ var ErrTooLong = errors.New("message too long")
 // Append appends m's frame to b.
 func Append(b []byte, m Message) ([]byte, error) {
 	start := len(b)
-	c := codec{buf: append(b, 0, 0, 0, 0, byte(m.Kind()))}
+	c := codec{buf: append(b, 0, 0, 0, 0, kinds[reflect.TypeOf(m)])}
 	m.code(&c)
 	size := len(c.buf) - start - headerSize
 	if size > MaxFrame {
@@ -47,10 +48,11 @@ func Parse(content []byte) (Message, error) {
 	if len(content) == 0 {
 		return nil, errMalformed
 	}
-	m := newMessage(Kind(content[0]))
-	if m == nil {
-		return nil, fmt.Errorf("unknown message %d", content[0])
+	kind := int(content[0])
+	if kind < 1 || kind > len(messages) {
+		return nil, fmt.Errorf("unknown message %d", kind)
 	}
+	m := messages[kind-1]()
 	c := codec{buf: content[1:], decoding: true}
 	m.code(&c)
 	if c.err == nil && len(c.buf) > 0 {

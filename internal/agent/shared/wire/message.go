@@ -1,43 +1,58 @@
 package wire
 
-import "github.com/sandbox-go/sandbox/backend"
+import (
+	"reflect"
 
-// A Kind says which message a frame holds.
-type Kind byte
-
-// The numbers are fixed within a Version.
-const (
-	KindHello Kind = iota + 1
-	KindStart
-	KindStarted
-	KindRefused
-	KindExit
-	KindOver
-	KindEmpty
-	KindOutput
-	KindSignal
-	KindDiscard
-	KindKill
-	KindKilled
-	KindSweep
-	KindLost
-	KindInput
-	KindSpawn
-	KindSpawned
-	KindSettle
-	KindSettled
-	KindResize
-	KindDial
-	KindDialed
-	KindLimits
-	KindWorking
+	"github.com/sandbox-go/sandbox/backend"
 )
 
 // A Message is one of the types of this file.
-type Message interface {
-	Kind() Kind
-	code(*codec)
+type Message interface{ code(*codec) }
+
+// messages makes an empty one of each: the first byte of a frame says which, and is
+// its place here, from 1. The order is fixed within a Version.
+var messages = [...]func() Message{
+	of[Hello],
+	of[Start],
+	of[Started],
+	of[Refused],
+	of[Exit],
+	of[Over],
+	of[Empty],
+	of[Output],
+	of[Signal],
+	of[Discard],
+	of[Kill],
+	of[Killed],
+	of[Sweep],
+	of[Lost],
+	of[Input],
+	of[Spawn],
+	of[Spawned],
+	of[Settle],
+	of[Settled],
+	of[Resize],
+	of[Dial],
+	of[Dialed],
+	of[Limits],
+	of[Working],
 }
+
+func of[T any, M interface {
+	*T
+	Message
+}]() Message {
+	return M(new(T))
+}
+
+// kinds has the place of each type.
+var kinds = func() map[reflect.Type]byte {
+	kinds := make(map[reflect.Type]byte)
+	for i, empty := range messages {
+		kinds[reflect.TypeOf(empty())] = byte(i + 1)
+	}
+	return kinds
+}()
 
 // Hello is the first message of each side, and tells its Version.
 type Hello struct{ Version int }
@@ -84,11 +99,11 @@ type Start struct {
 type Started struct{ PID int }
 
 // Refused says that the command could not be started.
-type Refused struct{ backend.StartError }
+type Refused struct{ Err backend.StartError }
 
 // Exit says how the command itself ended. All that was in the pipes at that time
 // has been sent before, where Output is sent at all.
-type Exit struct{ backend.Exit }
+type Exit struct{ Exit backend.Exit }
 
 // Over says that the output is over. Only serve says it: a supervisor's owner has
 // the pipes.
@@ -108,7 +123,7 @@ type Signal struct{ Signal backend.Signal }
 
 // Resize changes the size of the command's terminal. A supervisor's owner does it
 // by itself.
-type Resize struct{ backend.TerminalSize }
+type Resize struct{ Size backend.TerminalSize }
 
 // Discard asks that no more Output is sent.
 type Discard struct{}
@@ -170,31 +185,6 @@ type Settled struct {
 	Survivors []backend.Survivor
 }
 
-func (*Resize) Kind() Kind  { return KindResize }
-func (*Dial) Kind() Kind    { return KindDial }
-func (*Dialed) Kind() Kind  { return KindDialed }
-func (*Hello) Kind() Kind   { return KindHello }
-func (*Start) Kind() Kind   { return KindStart }
-func (*Started) Kind() Kind { return KindStarted }
-func (*Refused) Kind() Kind { return KindRefused }
-func (*Exit) Kind() Kind    { return KindExit }
-func (*Over) Kind() Kind    { return KindOver }
-func (*Empty) Kind() Kind   { return KindEmpty }
-func (*Output) Kind() Kind  { return KindOutput }
-func (*Signal) Kind() Kind  { return KindSignal }
-func (*Discard) Kind() Kind { return KindDiscard }
-func (*Kill) Kind() Kind    { return KindKill }
-func (*Killed) Kind() Kind  { return KindKilled }
-func (*Sweep) Kind() Kind   { return KindSweep }
-func (*Lost) Kind() Kind    { return KindLost }
-func (*Input) Kind() Kind   { return KindInput }
-func (*Spawn) Kind() Kind   { return KindSpawn }
-func (*Spawned) Kind() Kind { return KindSpawned }
-func (*Settle) Kind() Kind  { return KindSettle }
-func (*Settled) Kind() Kind { return KindSettled }
-func (*Limits) Kind() Kind  { return KindLimits }
-func (*Working) Kind() Kind { return KindWorking }
-
 func (m *Hello) code(c *codec) { codeInt(c, &m.Version) }
 
 func (m *Limits) code(c *codec) {
@@ -232,7 +222,7 @@ func (c *codec) size(s *backend.TerminalSize) {
 	codeInt(c, &s.Cols)
 }
 
-func (m *Resize) code(c *codec) { c.size(&m.TerminalSize) }
+func (m *Resize) code(c *codec) { c.size(&m.Size) }
 func (m *Dial) code(c *codec)   { codeInt(c, &m.Port) }
 
 func (m *Dialed) code(c *codec) {
@@ -243,25 +233,26 @@ func (m *Dialed) code(c *codec) {
 func (m *Started) code(c *codec) { codeInt(c, &m.PID) }
 
 func (m *Refused) code(c *codec) {
-	codeString(c, &m.Reason)
-	codeString(c, &m.Path)
-	codeInt(c, &m.Errno)
-	codeString(c, &m.Detail)
+	codeString(c, &m.Err.Reason)
+	codeString(c, &m.Err.Path)
+	codeInt(c, &m.Err.Errno)
+	codeString(c, &m.Err.Detail)
 }
 
 func (m *Exit) code(c *codec) {
-	codeInt(c, &m.Code)
-	codeInt(c, &m.Signal)
-	c.bool(&m.OOMKilled)
-	if m.Usage == nil {
-		m.Usage = new(backend.Usage)
+	e := &m.Exit
+	codeInt(c, &e.Code)
+	codeInt(c, &e.Signal)
+	c.bool(&e.OOMKilled)
+	if e.Usage == nil {
+		e.Usage = new(backend.Usage)
 	}
-	codeInt(c, &m.Usage.UserTime)
-	codeInt(c, &m.Usage.SystemTime)
-	codeInt(c, &m.Usage.MaxRSS)
-	codeInt(c, &m.Usage.OOMKills)
-	if *m.Usage == (backend.Usage{}) { // no process is without memory: it is unknown
-		m.Usage = nil
+	codeInt(c, &e.Usage.UserTime)
+	codeInt(c, &e.Usage.SystemTime)
+	codeInt(c, &e.Usage.MaxRSS)
+	codeInt(c, &e.Usage.OOMKills)
+	if *e.Usage == (backend.Usage{}) { // no process is without memory: it is unknown
+		e.Usage = nil
 	}
 }
 
@@ -312,59 +303,4 @@ func (c *codec) survivors(v *[]backend.Survivor) {
 		codeInt(c, &(*v)[i].PID)
 		codeString(c, &(*v)[i].Name)
 	}
-}
-
-// newMessage returns an empty message of that kind, or nil.
-func newMessage(k Kind) Message {
-	switch k {
-	case KindHello:
-		return new(Hello)
-	case KindStart:
-		return new(Start)
-	case KindStarted:
-		return new(Started)
-	case KindRefused:
-		return new(Refused)
-	case KindExit:
-		return new(Exit)
-	case KindOver:
-		return new(Over)
-	case KindEmpty:
-		return new(Empty)
-	case KindOutput:
-		return new(Output)
-	case KindSignal:
-		return new(Signal)
-	case KindDiscard:
-		return new(Discard)
-	case KindKill:
-		return new(Kill)
-	case KindKilled:
-		return new(Killed)
-	case KindSweep:
-		return new(Sweep)
-	case KindLost:
-		return new(Lost)
-	case KindInput:
-		return new(Input)
-	case KindSpawn:
-		return new(Spawn)
-	case KindSpawned:
-		return new(Spawned)
-	case KindSettle:
-		return new(Settle)
-	case KindSettled:
-		return new(Settled)
-	case KindResize:
-		return new(Resize)
-	case KindDial:
-		return new(Dial)
-	case KindDialed:
-		return new(Dialed)
-	case KindLimits:
-		return new(Limits)
-	case KindWorking:
-		return new(Working)
-	}
-	return nil
 }

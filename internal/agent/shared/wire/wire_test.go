@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -15,7 +16,7 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
 )
 
-// messages has one of each kind, with every field set.
+// messages has some of what is sent.
 func messages() []wire.Message {
 	survivors := []backend.Survivor{{PID: 7, Name: "a (b) c"}, {PID: 1 << 22}}
 	return []wire.Message{
@@ -27,7 +28,7 @@ func messages() []wire.Message {
 		},
 		&wire.Start{},
 		&wire.Started{PID: 5},
-		&wire.Refused{StartError: backend.StartError{Reason: backend.NotFound, Path: "/p", Errno: 2, Detail: "d"}},
+		&wire.Refused{Err: backend.StartError{Reason: backend.NotFound, Path: "/p", Errno: 2, Detail: "d"}},
 		&wire.Exit{Exit: backend.Exit{
 			Code: 255, Signal: backend.SIGKILL, OOMKilled: true,
 			Usage: &backend.Usage{UserTime: time.Second, SystemTime: 1, MaxRSS: 1 << 40, OOMKills: 3},
@@ -76,6 +77,58 @@ func TestMessagesSurviveTheWay(t *testing.T) {
 	}
 }
 
+// Every field of every message travels, also those of the structs in it.
+func TestEveryFieldTravels(t *testing.T) {
+	n := 0
+	for kind := range 256 {
+		m, _ := wire.Parse([]byte{byte(kind)})
+		if m == nil {
+			continue
+		}
+		n++
+		fill(t, reflect.ValueOf(m).Elem())
+		frame := encode(t, m)
+		got, err := wire.Parse(frame[4:])
+		if diff := cmp.Diff(m, got); err != nil || diff != "" {
+			t.Errorf("%T: error %v, (-want +got)\n%s", m, err, diff)
+		}
+	}
+	if n < 20 {
+		t.Errorf("got %d messages, want all", n)
+	}
+}
+
+// fill gives v, and all in it, a value that is not zero.
+func fill(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i))
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			fill(t, v.Index(i))
+		}
+	case reflect.String:
+		v.SetString("text")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(1.5)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Uint8, reflect.Uint16:
+		v.SetUint(7)
+	default:
+		t.Fatalf("a field of type %v", v.Type())
+	}
+}
+
 func TestFrames(t *testing.T) {
 	whole := encode(t, &wire.Lost{Why: "why"})
 	tests := []struct {
@@ -90,8 +143,8 @@ func TestFrames(t *testing.T) {
 		{"a-length-beyond-what-comes", []byte{0, 0xff, 0xff, 0xff, 1}, io.ErrUnexpectedEOF},
 		{"no-kind", []byte{0, 0, 0, 0}, nil},
 		{"an-unknown-kind", []byte{0, 0, 0, 1, 200}, nil},
-		{"more-than-the-message", []byte{0, 0, 0, 2, byte(wire.KindKill), 0}, nil},
-		{"more-strings-than-bytes", []byte{0, 0, 0, 4, byte(wire.KindStart), 0, 0xfe, 0x7f}, nil},
+		{"more-than-the-message", []byte{0, 0, 0, 2, encode(t, &wire.Kill{})[4], 0}, nil},
+		{"more-strings-than-bytes", []byte{0, 0, 0, 4, encode(t, &wire.Start{})[4], 0, 0xfe, 0x7f}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
