@@ -15,7 +15,7 @@ const module = "github.com/sandbox-go/sandbox"
 func arrows() map[string][]string {
 	driver := []string{"backend", "backend/pump", "internal/agent/...", "internal/files", "internal/framing", "internal/proc"}
 	return map[string][]string{
-		".":                   {"backend", "internal/text"},
+		".":                   {"backend", "internal/files", "internal/text"},
 		"httpapi":             {".", "internal/jsonstream", "internal/text"},
 		"internal/jsonstream": {"internal/text"},
 		"backend/fake":        {"backend", "internal/files"},
@@ -23,7 +23,7 @@ func arrows() map[string][]string {
 		"backend/docker":      driver,
 		"backend/backendtest": {".", "backend"},
 		"internal/agent/...":  driver,
-		"internal/files":      driver,
+		"internal/files":      {"backend", "internal/framing"},
 		"internal/proc":       driver,
 		"internal/faketest":   {".", "backend/...", "internal/..."}, // for tests only
 		"examples/...":        {".", "httpapi", "backend/docker", "backend/fake", "backend/local", "examples/..."},

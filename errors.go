@@ -98,6 +98,7 @@ const (
 	FieldName    Field = "name"    // of a file
 	FieldMode    Field = "mode"    // of a file
 	FieldOffset  Field = "offset"  // in a file
+	FieldLimit   Field = "limit"   // of what is read of a file
 )
 
 // A LimitError says which limit of the Manager is reached. It matches ErrLimit.
@@ -161,9 +162,6 @@ const (
 // FileInfo describes a file. It is also the driver contract's.
 type FileInfo = backend.FileInfo
 
-// Files reaches a sandbox's files. See backend.Files.
-type Files = backend.Files
-
 // What is wrong with a file, besides the errors of package io/fs.
 var (
 	ErrIsDirectory  = backend.ErrIsDirectory
@@ -174,6 +172,9 @@ var (
 	ErrLinkLoop     = backend.ErrLinkLoop    // too many levels of symbolic links
 	ErrNoSpace      = backend.ErrNoSpace
 	ErrArchive      = backend.ErrArchive // not a whole tar archive
+
+	// ErrTooLarge: a content is longer than the caller allows.
+	ErrTooLarge = errors.New("larger than allowed")
 )
 
 func invalidf(field Field, format string, args ...any) error {

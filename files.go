@@ -1,9 +1,9 @@
 package sandbox
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -11,192 +11,237 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 )
 
-func (sb *box) Files() Files { return files{sb} }
+// Files reaches the files of a sandbox with the rights of its user: what a command
+// could not do cannot be done here, and nothing outside the sandbox is reachable,
+// whatever symbolic links there are. Its methods may be called concurrently. They end
+// with their context, and with the sandbox. [Sandbox.Files] returns one.
+//
+// A relative name is below the start directory. No name is empty or has a NUL; it
+// need not be UTF-8. Nothing blocks on a special file: a FIFO, a device or a socket
+// that is to be read or written is ErrSpecialFile. Modes are permission bits.
+//
+// Errors are *Error. What is wrong with a file is an *fs.PathError in it, with the
+// name as it was given, whose cause matches fs.ErrNotExist, fs.ErrExist,
+// fs.ErrPermission, fs.ErrInvalid or one of this package's, as ErrIsDirectory. What no
+// backend takes is an *InvalidError. Where the backend does not reach files, or lacks
+// the operation, it is errors.ErrUnsupported.
+type Files struct{ sb *box }
 
-// files checks what a sandbox is asked of its files, ends with the sandbox what
-// takes its time, and says which sandbox an error is about.
-type files struct{ sb *box }
+func (sb *box) Files() *Files { return &Files{sb} }
 
-// A work is something that is done to the files of a backend.
-type work struct {
-	backend.Files
-	ctx  context.Context // the caller's, until the sandbox is gone
-	done context.CancelFunc
+// Stat describes the file that name leads to, through symbolic links.
+func (f *Files) Stat(ctx context.Context, name string) (info FileInfo, err error) {
+	err = f.do(ctx, &backend.FileRequest{Op: backend.FileStat, Name: name, Found: func(i FileInfo) bool {
+		info = i
+		return true
+	}})
+	return info, err
 }
 
-// begin begins a work, if the names are fit to ask the backend for. The caller
-// calls done when it is over.
-func (f files) begin(ctx context.Context, op string, names ...string) (*work, error) {
-	for _, name := range names {
-		if name == "" {
-			return nil, f.wrap(op, invalidf(FieldName, "is empty: name a file, or . for the start directory"))
-		}
-		if err := noNUL(FieldName, name); err != nil {
-			return nil, f.wrap(op, err)
-		}
-	}
-	if err := f.sb.usable(); err != nil {
-		return nil, f.wrap(op, err)
-	}
-	filer, ok := f.sb.instance.(backend.Filer)
-	if !f.sb.backend.Files {
-		return nil, f.wrap(op, errors.ErrUnsupported)
-	}
-	if !ok { // it was recovered
-		return nil, f.wrap(op, errHidden("Files", f.sb.instance, "backend.Filer"))
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(f.sb.life, cancel)
-	return &work{filer.Files(), ctx, func() { stop(); cancel() }}, nil
+// ListOptions say what Files.List lists.
+type ListOptions struct {
+	// Recursive lists what is below the directory, too, a directory before its
+	// content. Symbolic links are not followed.
+	Recursive bool
 }
 
-func (f files) wrap(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var about *fs.PathError
-	if gone := f.sb.usable(); gone != nil && !errors.Is(err, gone) && !errors.As(err, &about) {
-		err = fmt.Errorf("%w: %w", gone, err) // which is why
-	}
-	return &Error{Op: op, Sandbox: f.sb.id, Err: err}
-}
-
-func (f files) Stat(ctx context.Context, name string) (FileInfo, error) {
-	w, err := f.begin(ctx, "stat", name)
-	if err != nil {
-		return FileInfo{}, err
-	}
-	defer w.done()
-	info, err := w.Stat(w.ctx, name)
-	return info, f.wrap("stat", err)
-}
-
-func (f files) List(ctx context.Context, name string, recursive bool) iter.Seq2[FileInfo, error] {
+// List describes what is in a directory, sorted by name. It ends after the first
+// error. Nil for opts is the default.
+func (f *Files) List(ctx context.Context, name string, opts *ListOptions) iter.Seq2[FileInfo, error] {
 	return func(yield func(FileInfo, error) bool) {
-		w, err := f.begin(ctx, "list", name)
-		if err != nil {
+		more := true
+		r := &backend.FileRequest{Op: backend.FileList, Name: name, Found: func(i FileInfo) bool {
+			more = more && yield(i, nil)
+			return more
+		}}
+		if orZero(opts).Recursive {
+			r.Flags |= backend.FileRecursive
+		}
+		if err := f.do(ctx, r); err != nil && more {
 			yield(FileInfo{}, err)
-			return
-		}
-		defer w.done()
-		for info, err := range w.List(w.ctx, name, recursive) {
-			if !yield(info, f.wrap("list", err)) || err != nil {
-				return
-			}
 		}
 	}
 }
 
-func (f files) Read(ctx context.Context, name string, offset, limit int64) (io.ReadCloser, error) {
-	w, err := f.begin(ctx, "read", name)
+// ReadOptions say which part of a file is read.
+type ReadOptions struct {
+	Offset int64 // the first byte; one past the end gives nothing
+	Limit  int64 // the most bytes; 0 is all
+
+	// MaxSize bounds what ReadFile holds, in bytes: more is ErrTooLarge. 0 is 64 MiB,
+	// and negative is no bound.
+	MaxSize int64
+}
+
+const maxRead = 64 << 20
+
+// Open returns the content of a file. Nil for opts is all of it. The context covers
+// the reading until Close, which must be called and waits for nothing that is left to
+// read.
+func (f *Files) Open(ctx context.Context, name string, opts *ReadOptions) (io.ReadCloser, error) {
+	return f.open(ctx, readRequest(name, orZero(opts)))
+}
+
+// ReadFile returns the content of a file. Nil for opts is all of it.
+func (f *Files) ReadFile(ctx context.Context, name string, opts *ReadOptions) ([]byte, error) {
+	o := orZero(opts)
+	r := readRequest(name, o)
+	content := &buffer{b: []byte{}, max: cmp.Or(o.MaxSize, maxRead)}
+	r.Output = content
+	err := f.do(ctx, r)
+	if content.full {
+		err = f.wrap(r.Op, &fs.PathError{Op: string(r.Op), Path: name, Err: ErrTooLarge})
+	}
 	if err != nil {
 		return nil, err
 	}
-	if offset < 0 {
-		w.done()
-		return nil, f.wrap("read", invalidf(FieldOffset, "%d is negative", offset))
-	}
-	r, err := w.Read(w.ctx, name, offset, limit)
-	return f.reading(w, "read", r, err)
+	return content.b, nil
 }
 
-func (f files) Write(ctx context.Context, name string, content io.Reader, mode fs.FileMode) error {
-	w, err := f.begin(ctx, "write", name)
-	if err != nil {
-		return err
-	}
-	defer w.done()
-	if err := onlyPermissions(mode); err != nil {
-		return f.wrap("write", err)
-	}
-	return f.wrap("write", w.Write(w.ctx, name, &guardedReader{r: content}, mode))
+func readRequest(name string, o ReadOptions) *backend.FileRequest {
+	return &backend.FileRequest{Op: backend.FileRead, Name: name, Offset: o.Offset, Limit: o.Limit}
 }
 
-func (f files) Mkdir(ctx context.Context, name string, mode fs.FileMode) error {
-	w, err := f.begin(ctx, "mkdir", name)
-	if err != nil {
-		return err
-	}
-	defer w.done()
-	if err := onlyPermissions(mode); err != nil {
-		return f.wrap("mkdir", err)
-	}
-	return f.wrap("mkdir", w.Mkdir(w.ctx, name, mode))
+// A buffer fails when it is given more than max bytes; negative is no bound.
+type buffer struct {
+	b    []byte
+	max  int64
+	full bool
 }
 
-// onlyPermissions refuses what a mode cannot ask for here.
-func onlyPermissions(mode fs.FileMode) error {
-	if mode&^fs.ModePerm != 0 {
-		return invalidf(FieldMode, "%v has more than permission bits", mode)
+func (b *buffer) Write(p []byte) (int, error) {
+	if b.full = b.full || b.max >= 0 && int64(len(b.b)+len(p)) > b.max; b.full {
+		return 0, ErrTooLarge
 	}
-	return nil
+	b.b = append(b.b, p...)
+	return len(p), nil
 }
 
-func (f files) Remove(ctx context.Context, name string, recursive bool) error {
-	w, err := f.begin(ctx, "remove", name)
-	if err != nil {
-		return err
-	}
-	defer w.done()
-	return f.wrap("remove", w.Remove(w.ctx, name, recursive))
+// WriteOptions say how a file is written.
+type WriteOptions struct {
+	// Mode is the file's permissions, whatever the umask; 0 keeps those of a file
+	// that is replaced, and is 0644 for a new one.
+	Mode fs.FileMode
+
+	// Parents makes the directories above the file that are missing, with mode 0755.
+	Parents bool
+
+	// MaxSize bounds the content, in bytes: more is ErrTooLarge, and nothing is
+	// changed. 0 is no bound.
+	MaxSize int64
 }
 
-func (f files) Rename(ctx context.Context, from, to string) error {
-	w, err := f.begin(ctx, "rename", from, to)
-	if err != nil {
-		return err
-	}
-	defer w.done()
-	return f.wrap("rename", w.Rename(w.ctx, from, to))
+// WriteFile is WriteFrom of a content that is at hand.
+func (f *Files) WriteFile(ctx context.Context, name string, content []byte, opts *WriteOptions) error {
+	return f.WriteFrom(ctx, name, bytes.NewReader(content), opts)
 }
 
-func (f files) ReadTar(ctx context.Context, name string) (io.ReadCloser, error) {
-	w, err := f.begin(ctx, "read tar", name)
-	if err != nil {
-		return nil, err
-	}
-	r, err := w.ReadTar(w.ctx, name)
-	return f.reading(w, "read tar", r, err)
+// WriteFrom makes a file of what content has until its io.EOF, or replaces one, in
+// one step: whoever reads it sees the old content or the new one, and after an error,
+// which may be content's, it is the old one. A symbolic link is followed. A Read of
+// content that blocks when the context ends is left behind. Nil for opts are the
+// defaults.
+func (f *Files) WriteFrom(ctx context.Context, name string, content io.Reader, opts *WriteOptions) error {
+	return f.do(ctx, writeRequest(name, content, orZero(opts)))
 }
 
-func (f files) WriteTar(ctx context.Context, name string, archive io.Reader) error {
-	w, err := f.begin(ctx, "write tar", name)
-	if err != nil {
-		return err
+func writeRequest(name string, content io.Reader, o WriteOptions) *backend.FileRequest {
+	r := &backend.FileRequest{Op: backend.FileWrite, Name: name, Mode: o.Mode, Content: content}
+	if o.Mode == 0 {
+		r.Mode, r.Flags = 0o644, backend.FileKeepMode
 	}
-	defer w.done()
-	return f.wrap("write tar", w.WriteTar(w.ctx, name, &guardedReader{r: archive}))
+	if o.Parents {
+		r.Flags |= backend.FileParents
+	}
+	if o.MaxSize > 0 {
+		r.Content = &bounded{content, o.MaxSize}
+	}
+	return r
 }
 
-// reading returns what a work gave to be read, which is over with its Close.
-func (f files) reading(w *work, op string, r io.ReadCloser, err error) (io.ReadCloser, error) {
-	if err != nil {
-		w.done()
-		return nil, f.wrap(op, err)
+// Create returns a writer of a file's content, which is for one goroutine at a time.
+// The file is made, or replaced in one step as by WriteFrom, when the writer's Close
+// returns nil; an error tells Write or Close. Close must be called: to give up, end
+// the context before. Nil for opts are the defaults.
+func (f *Files) Create(ctx context.Context, name string, opts *WriteOptions) (io.WriteCloser, error) {
+	content, w := io.Pipe()
+	r := writeRequest(name, content, orZero(opts))
+	if _, err := f.check(r); err != nil {
+		return nil, f.wrap(r.Op, err)
 	}
-	return &content{r, f, w, op}, nil
+	c := &creation{PipeWriter: w, done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.err = f.do(ctx, r)
+		content.CloseWithError(cmp.Or(c.err, io.ErrClosedPipe))
+	}()
+	return c, nil
 }
 
-// A content is of a file or an archive.
-type content struct {
-	io.ReadCloser
-	files files
-	work  *work
-	op    string
+// A creation is a file on its way into the sandbox.
+type creation struct {
+	*io.PipeWriter
+	done chan struct{}
+	err  error // valid once done is closed
 }
 
-func (c *content) Read(p []byte) (int, error) {
-	if err := c.files.sb.life.Err(); err != nil { // the work may not have heard of it yet
-		return 0, c.files.wrap(c.op, err)
-	}
-	n, err := c.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
-		err = c.files.wrap(c.op, err)
-	}
-	return n, err
+func (c *creation) Close() error {
+	c.PipeWriter.Close()
+	<-c.done
+	return c.err
 }
 
-func (c *content) Close() error {
-	defer c.work.done()
-	return c.ReadCloser.Close()
+// MkdirAll makes a directory, and those above it that are missing. One that exists is
+// no error, and stays as it is.
+func (f *Files) MkdirAll(ctx context.Context, name string, mode fs.FileMode) error {
+	return f.do(ctx, &backend.FileRequest{Op: backend.FileMkdir, Name: name, Mode: mode})
+}
+
+// RemoveOptions say what Files.Remove removes.
+type RemoveOptions struct {
+	// Recursive removes a directory that is not empty, with all below it.
+	Recursive bool
+}
+
+// Remove removes a file, a symbolic link itself, or a directory; one that cannot be
+// removed as a whole keeps what is in it. Nil for opts are the defaults.
+func (f *Files) Remove(ctx context.Context, name string, opts *RemoveOptions) error {
+	r := &backend.FileRequest{Op: backend.FileRemove, Name: name}
+	if orZero(opts).Recursive {
+		r.Flags |= backend.FileRecursive
+	}
+	return f.do(ctx, r)
+}
+
+// Rename moves a file or a directory, and replaces a file that is in its way. It does
+// not move between file systems: that is fs.ErrInvalid.
+func (f *Files) Rename(ctx context.Context, from, to string) error {
+	return f.do(ctx, &backend.FileRequest{Op: backend.FileRename, Name: from, To: to})
+}
+
+// Chmod sets the permissions of what name leads to, through symbolic links.
+func (f *Files) Chmod(ctx context.Context, name string, mode fs.FileMode) error {
+	return f.do(ctx, &backend.FileRequest{Op: backend.FileChmod, Name: name, Mode: mode})
+}
+
+// ReadTar returns a tar archive of a directory, names relative to it, or of one file.
+// Special files are left out. The context covers the reading until Close, which must
+// be called; an archive without its end marker is not complete.
+func (f *Files) ReadTar(ctx context.Context, name string) (io.ReadCloser, error) {
+	return f.open(ctx, &backend.FileRequest{Op: backend.FileReadTar, Name: name})
+}
+
+// WriteTar unpacks a tar archive into a directory, which is made when it is missing.
+// Entries that lead out of it are refused, and so are special files. After an error a
+// part may have been unpacked.
+func (f *Files) WriteTar(ctx context.Context, name string, archive io.Reader) error {
+	return f.do(ctx, &backend.FileRequest{Op: backend.FileWriteTar, Name: name, Content: archive})
+}
+
+// orZero returns what o points to, or the defaults.
+func orZero[T any](o *T) (zero T) {
+	if o == nil {
+		return zero
+	}
+	return *o
 }

@@ -2,12 +2,10 @@ package sandbox_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -21,18 +19,21 @@ import (
 func TestFiles(t *testing.T) {
 	b := fake.New(nil)
 	b.Handle("cat f", func(p *fake.Process) int {
-		r, err := p.Files().Read(context.Background(), "/workspace/f", 0, -1)
+		root, err := p.Root()
 		if err != nil {
 			return 1
 		}
-		defer r.Close()
-		io.Copy(p.Stdout, r)
+		content, err := root.ReadFile("workspace/f")
+		if err != nil {
+			return 1
+		}
+		p.Stdout.Write(content)
 		return 0
 	})
 	sb, stop := newSandbox(t, b, nil)
 	ctx := t.Context()
 	files := sb.Files()
-	if err := files.Write(ctx, "f", strings.NewReader("written"), 0o644); err != nil {
+	if err := files.WriteFile(ctx, "f", []byte("written"), nil); err != nil {
 		t.Fatal(err)
 	}
 	if rec := run(t, sb, "cat f"); rec.Stdout.String() != "written" {
@@ -50,17 +51,19 @@ func TestFiles(t *testing.T) {
 	}
 	var invalid *sandbox.InvalidError
 	for what, err := range map[string]error{
-		"an empty name":     files.Remove(ctx, "", false),
-		"a NUL":             files.Rename(ctx, "a", "b\x00"),
-		"more than a mode":  files.Write(ctx, "f", strings.NewReader(""), fs.ModeDir|0o755),
-		"a negative offset": func() error { _, err := files.Read(ctx, "f", -1, -1); return err }(),
+		"an empty name":       files.Remove(ctx, "", nil),
+		"a NUL":               files.Rename(ctx, "a", "b\x00"),
+		"more than a mode":    files.WriteFile(ctx, "f", nil, &sandbox.WriteOptions{Mode: fs.ModeDir | 0o755}),
+		"a negative offset":   func() error { _, err := files.Open(ctx, "f", &sandbox.ReadOptions{Offset: -1}); return err }(),
+		"a negative limit":    func() error { _, err := files.ReadFile(ctx, "f", &sandbox.ReadOptions{Limit: -1}); return err }(),
+		"a writer of no name": func() error { _, err := files.Create(ctx, "", nil); return err }(),
 	} {
 		if !errors.As(err, &invalid) {
 			t.Errorf("%s gave %v, want an *InvalidError", what, err)
 		}
 	}
 	stop()
-	if err := files.Mkdir(ctx, "d", 0o755); !errors.Is(err, sandbox.ErrClosed) {
+	if err := files.MkdirAll(ctx, "d", 0o755); !errors.Is(err, sandbox.ErrClosed) {
 		t.Errorf("Mkdir in a closed sandbox gave %v", err)
 	}
 }
@@ -70,11 +73,11 @@ func TestFS(t *testing.T) {
 	sb, stop := newSandbox(t, b, nil)
 	defer stop()
 	ctx := t.Context()
-	if err := sb.Files().Mkdir(ctx, "tree/sub", 0o755); err != nil {
+	if err := sb.Files().MkdirAll(ctx, "tree/sub", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"tree/a", "tree/sub/b"} {
-		if err := sb.Files().Write(ctx, name, strings.NewReader("content of "+name), 0o644); err != nil {
+		if err := sb.Files().WriteFile(ctx, name, []byte("content of "+name), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

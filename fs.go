@@ -20,7 +20,7 @@ func FS(ctx context.Context, sb Sandbox, dir string) fs.FS {
 
 type fileSystem struct {
 	ctx   context.Context
-	files Files
+	files *Files
 	dir   string
 }
 
@@ -50,7 +50,7 @@ func (f *fileSystem) Open(name string) (fs.File, error) {
 		return &openDir{fs: f, name: name, info: info}, nil
 	}
 	full, _ := f.name("open", name)
-	r, err := f.files.Read(f.ctx, full, 0, -1)
+	r, err := f.files.Open(f.ctx, full, nil)
 	if err != nil {
 		return nil, pathError("open", name, err)
 	}
@@ -74,7 +74,7 @@ func (f *fileSystem) ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := f.files.Read(f.ctx, full, 0, -1)
+	r, err := f.files.Open(f.ctx, full, nil)
 	if err != nil {
 		return nil, pathError("read", name, err)
 	}
@@ -92,7 +92,7 @@ func (f *fileSystem) ReadDir(name string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	var entries []fs.DirEntry
-	for info, err := range f.files.List(f.ctx, full, false) {
+	for info, err := range f.files.List(f.ctx, full, nil) {
 		if err != nil {
 			return nil, pathError("readdir", name, err)
 		}

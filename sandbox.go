@@ -43,10 +43,8 @@ type Sandbox interface {
 	// Execs returns the executions, running and recorded, oldest first.
 	Execs() []Exec
 
-	// Files reaches the sandbox's files, as its user; its errors are *Error over
-	// those that Files documents. Where the backend does not have it, they wrap
-	// errors.ErrUnsupported.
-	Files() Files
+	// Files reaches the sandbox's files.
+	Files() *Files
 
 	// Dial connects to a TCP port that a command of the sandbox listens on. The
 	// context covers the dialling. The error wraps ErrRefused when nobody

@@ -275,7 +275,7 @@ func TestAContentThatPanics(t *testing.T) {
 		defer stop()
 		broken := errors.New("broken")
 		panics := func() io.Reader { return readerFunc(func([]byte) (int, error) { panic(broken) }) }
-		if err := sb.Files().Write(t.Context(), "f", panics(), 0o644); !errors.Is(err, broken) {
+		if err := sb.Files().WriteFrom(t.Context(), "f", panics(), nil); !errors.Is(err, broken) {
 			t.Errorf("Write gave %v, want the panic", err)
 		}
 		if err := sb.Files().WriteTar(t.Context(), ".", panics()); err == nil {

@@ -5,68 +5,126 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"iter"
 	"time"
 )
 
 // A Filer is an Instance whose files can be reached without a command of the
 // user's. Package sandbox looks for it.
+//
+// It works with the rights of the sandbox's user: what a command could not do
+// cannot be done here, and nothing outside the sandbox is reachable, whatever
+// symbolic links there are. Nothing blocks on a special file: a FIFO, a device or a
+// socket that is to be read or written is ErrSpecialFile.
 type Filer interface {
-	Files() Files
+	// File does the operation r, and returns when it is done: nothing of r is used
+	// afterwards, but for a Read of Content in progress, which is not waited for. It
+	// may be called concurrently, and does not change r.
+	//
+	// The context covers the whole operation. When it ends, a Read of Content and a
+	// Write to Output that block fail, and File returns soon, with an error that wraps
+	// the context's.
+	//
+	// An Op that the driver does not have, or a flag that it does not know, is
+	// refused before anything is done, with an error that wraps
+	// errors.ErrUnsupported: more of both may come.
+	//
+	// An error of Content or Output ends the operation; package sandbox knows it, and
+	// does not look at what File returns then. What is wrong with a file is an *fs.PathError with the name as r has it. Its cause
+	// matches fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid (what a
+	// name cannot be used for, as a root or a directory's own parent) or one of the
+	// errors below. Any other error means that the driver could not find out.
+	File(ctx context.Context, r *FileRequest) error
 }
 
-// Files reaches the files of a sandbox with the rights of its user: what a command
-// could not do cannot be done here, and nothing outside the sandbox is reachable,
-// whatever symbolic links there are. The methods may be called concurrently.
-//
-// A name that is relative is below the start directory. No name is empty or has a
-// NUL; it need not be UTF-8. Nothing blocks on a special file: a FIFO, a device or
-// a socket that is to be read or written is ErrSpecialFile.
-//
-// Errors are *fs.PathError with the name as it was given. Their causes match
-// fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid (what a name cannot be
-// used for, as a root or a directory's own parent) and the errors below. Any other
-// error means that it could not be found out.
-type Files interface {
-	// Stat describes the file that name leads to, through symbolic links.
-	Stat(ctx context.Context, name string) (FileInfo, error)
+// A FileOp names an operation on files.
+type FileOp string
 
-	// List describes what is in a directory, sorted by name, and with recursive
-	// what is below it, a directory before its content. It does not follow
-	// symbolic links below name. It ends after the first error.
-	List(ctx context.Context, name string, recursive bool) iter.Seq2[FileInfo, error]
+const (
+	// FileStat calls Found once, for the file that Name leads to, through symbolic
+	// links.
+	FileStat FileOp = "stat"
 
-	// Read returns the content from offset on, at most limit bytes; a negative
-	// limit is no bound. An offset past the end gives nothing. The context covers
-	// the reading until Close.
-	Read(ctx context.Context, name string, offset, limit int64) (io.ReadCloser, error)
+	// FileList calls Found for what is in the directory Name, sorted by name, and
+	// with FileRecursive for what is below it, a directory before its content. It
+	// does not follow symbolic links below Name.
+	FileList FileOp = "list"
 
-	// Write makes a file of that content and mode, or replaces one, in one step:
-	// whoever reads it sees the old content or the new one, and after an error
-	// it is the old one. A symbolic link is followed. The directory must exist.
-	Write(ctx context.Context, name string, content io.Reader, mode fs.FileMode) error
+	// FileRead writes the content to Output, from Offset on, at most Limit bytes. An
+	// Offset past the end gives nothing.
+	FileRead FileOp = "read"
 
-	// Mkdir makes a directory, and those above it that are missing. One that
-	// exists is no error.
-	Mkdir(ctx context.Context, name string, mode fs.FileMode) error
+	// FileWrite makes a file of that Content and Mode, or replaces one, in one step:
+	// whoever reads it sees the old content or the new one, and after an error it is
+	// the old one. A symbolic link is followed. The directory must exist, unless
+	// FileParents is set.
+	FileWrite FileOp = "write"
 
-	// Remove removes a file, a symbolic link itself, or an empty directory; with
-	// recursive a directory and all below it.
-	Remove(ctx context.Context, name string, recursive bool) error
+	// FileMkdir makes a directory of that Mode, and those above it that are missing.
+	// One that exists is no error, and stays as it is.
+	FileMkdir FileOp = "mkdir"
 
-	// Rename moves a file or a directory, and replaces a file that is in its
-	// way.
-	Rename(ctx context.Context, from, to string) error
+	// FileRemove removes a file, a symbolic link itself, or an empty directory; with
+	// FileRecursive a directory and all below it. Of one that cannot be removed as a
+	// whole nothing is.
+	FileRemove FileOp = "remove"
 
-	// ReadTar returns a tar archive of a directory, names relative to it, or of
-	// one file. Special files are left out. The context covers the reading until
-	// Close; an archive without its end marker is not complete.
-	ReadTar(ctx context.Context, name string) (io.ReadCloser, error)
+	// FileRename moves the file or directory Name to To, and replaces a file that is
+	// in its way.
+	FileRename FileOp = "rename"
 
-	// WriteTar unpacks a tar archive into a directory, which is made when it is
-	// missing. Entries that lead out of it are refused, and so are special
-	// files. After an error a part may have been unpacked.
-	WriteTar(ctx context.Context, name string, archive io.Reader) error
+	// FileChmod sets the Mode of what Name leads to, through symbolic links.
+	FileChmod FileOp = "chmod"
+
+	// FileReadTar writes a tar archive of a directory to Output, names relative to
+	// it, or of one file. Special files are left out. An archive without its end
+	// marker is not complete.
+	FileReadTar FileOp = "read tar"
+
+	// FileWriteTar unpacks the tar archive Content into a directory, which is made
+	// when it is missing. Entries that lead out of it are refused, and so are
+	// special files. After an error a part may have been unpacked.
+	FileWriteTar FileOp = "write tar"
+)
+
+// FileFlags change what an operation does.
+type FileFlags uint32
+
+const (
+	// FileRecursive: FileList and FileRemove reach what is below a directory.
+	FileRecursive FileFlags = 1 << iota
+
+	// FileParents: FileWrite makes the directories above the file that are missing,
+	// with mode 0755.
+	FileParents
+
+	// FileKeepMode: a file that FileWrite replaces keeps its permissions; Mode is for
+	// a new one.
+	FileKeepMode
+)
+
+// A FileRequest is one operation on files. Package sandbox has checked it: no name
+// is empty or has a NUL, numbers are not negative, Mode has permission bits only. A
+// name need not be UTF-8; a relative one is below the start directory.
+type FileRequest struct {
+	Op    FileOp
+	Flags FileFlags
+
+	Name string
+	To   string      // FileRename
+	Mode fs.FileMode // FileWrite, FileMkdir, FileChmod
+
+	Offset int64 // FileRead: the first byte
+	Limit  int64 // FileRead: the most bytes; 0 is no bound
+
+	// Content is what FileWrite and FileWriteTar read, to its end.
+	Content io.Reader
+
+	// Output takes what FileRead and FileReadTar give, from one goroutine at a time.
+	Output io.Writer
+
+	// Found takes what FileStat and FileList find, in the goroutine that has called
+	// File. When it returns false the operation ends, without an error.
+	Found func(FileInfo) bool
 }
 
 // A FileInfo describes one file.

@@ -11,7 +11,7 @@ import (
 
 // agentFiles returns the files of the sandbox of the agent, which is made when there
 // is none.
-func (c *call) agentFiles() (sandbox.Files, error) {
+func (c *call) agentFiles() (*sandbox.Files, error) {
 	key, err := c.key()
 	if err != nil {
 		return nil, err

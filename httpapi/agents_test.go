@@ -176,12 +176,15 @@ func TestAgentSession(t *testing.T) {
 	inBubble(t, "files-and-commands-see-the-same", func(t *testing.T) {
 		w := start(t, nil)
 		w.backend.Handle("cat f", func(p *fake.Process) int {
-			r, err := p.Files().Read(context.Background(), "d/f", 0, -1)
+			root, err := p.Root()
 			if err != nil {
 				return 1
 			}
-			defer r.Close()
-			io.Copy(p.Stdout, r)
+			content, err := root.ReadFile("workspace/d/f")
+			if err != nil {
+				return 1
+			}
+			p.Stdout.Write(content)
 			return 0
 		})
 		code, body := w.do(t, "POST", "/agents/agent_1/sandbox/write", `{"path":"/home/user/d/f","content":"héllo"}`)

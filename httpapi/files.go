@@ -50,7 +50,7 @@ func routeFiles(path []string) (methods, error) {
 }
 
 // files returns the files of the sandbox that the path names.
-func (c *call) files() (sandbox.Files, error) {
+func (c *call) files() (*sandbox.Files, error) {
 	sb, err := c.sandbox()
 	if err != nil {
 		return nil, err
@@ -113,36 +113,42 @@ func getFile(c *call) error {
 
 // content reads a part of a file that fits into one JSON answer. A negative limit is
 // no bound.
-func (c *call) content(files sandbox.Files, name string, offset, limit int64) ([]byte, error) {
-	if limit < 0 || limit > maxContent {
-		limit = maxContent + 1
-	}
-	r, err := files.Read(c.r.Context(), name, offset, limit)
-	if err != nil {
-		return nil, fileError(err)
-	}
-	defer r.Close()
-	content, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fileError(err)
-	}
-	if len(content) > maxContent {
+func (c *call) content(files *sandbox.Files, name string, offset, limit int64) ([]byte, error) {
+	content, err := files.ReadFile(c.r.Context(), name, &sandbox.ReadOptions{Offset: offset, Limit: readLimit(limit), MaxSize: maxContent})
+	switch {
+	case errors.Is(err, sandbox.ErrTooLarge):
 		return nil, &Error{
 			Status:  http.StatusRequestEntityTooLarge,
 			Message: fmt.Sprintf("the file has more than the %d bytes that fit into one answer: read it in parts, by offset and limit", maxContent),
 		}
+	case err != nil:
+		return nil, fileError(err)
+	case limit == 0:
+		content = content[:0]
 	}
 	return content, nil
 }
 
+// readLimit returns a limit of a request as a sandbox.ReadOptions.Limit, which has no
+// word for nothing: what comes is cut by the caller.
+func readLimit(limit int64) int64 {
+	if limit == 0 {
+		return 1
+	}
+	return max(limit, 0)
+}
+
 // download answers with the bytes of a part of a file. A browser must not take them
 // for a page of the service's.
-func (c *call) download(files sandbox.Files, name string, offset, limit int64) error {
-	r, err := files.Read(c.r.Context(), name, offset, limit)
+func (c *call) download(files *sandbox.Files, name string, offset, limit int64) error {
+	r, err := files.Open(c.r.Context(), name, &sandbox.ReadOptions{Offset: offset, Limit: readLimit(limit)})
 	if err != nil {
 		return fileError(err)
 	}
 	defer r.Close()
+	if limit == 0 {
+		return c.send("application/octet-stream", http.NoBody)
+	}
 	return c.send("application/octet-stream", r)
 }
 
@@ -217,14 +223,14 @@ func fileType(mode fs.FileMode) string {
 }
 
 // list answers with a directory's entries. Their names are relative to it.
-func (c *call) list(files sandbox.Files, name string, recursive bool) error {
+func (c *call) list(files *sandbox.Files, name string, recursive bool) error {
 	answer := struct {
 		Object  string  `json:"object"`
 		Path    string  `json:"path"`
 		Entries []entry `json:"entries"`
 		HasMore bool    `json:"has_more"`
 	}{Object: "list", Path: text.String([]byte(name)), Entries: []entry{}}
-	for info, err := range files.List(c.r.Context(), name, recursive) {
+	for info, err := range files.List(c.r.Context(), name, &sandbox.ListOptions{Recursive: recursive}) {
 		if err != nil {
 			return fileError(err)
 		}
@@ -238,7 +244,7 @@ func (c *call) list(files sandbox.Files, name string, recursive bool) error {
 	return nil
 }
 
-func (c *call) stat(files sandbox.Files, name string) error {
+func (c *call) stat(files *sandbox.Files, name string) error {
 	info, err := files.Stat(c.r.Context(), name)
 	if err != nil {
 		return fileError(err)
@@ -257,7 +263,9 @@ func deleteFile(c *call) error {
 	if q.err != nil {
 		return q.err
 	}
-	return c.change(name, func(files sandbox.Files) error { return files.Remove(c.r.Context(), name, recursive) })
+	return c.change(name, func(files *sandbox.Files) error {
+		return files.Remove(c.r.Context(), name, &sandbox.RemoveOptions{Recursive: recursive})
+	})
 }
 
 // makeDirectory is POST /v1/sandboxes/{id}/files/mkdir.
@@ -273,9 +281,9 @@ func makeDirectory(c *call) error {
 	case name == "":
 		return missing("path")
 	case mode == noMode:
-		mode = dirMode
+		mode = 0o755
 	}
-	return c.change(name, func(files sandbox.Files) error { return files.Mkdir(c.r.Context(), name, mode) })
+	return c.change(name, func(files *sandbox.Files) error { return files.MkdirAll(c.r.Context(), name, mode) })
 }
 
 // renameFile is POST /v1/sandboxes/{id}/files/rename.
@@ -290,7 +298,7 @@ func renameFile(c *call) error {
 	case to:
 		return missing("to")
 	}
-	return c.change(to, func(files sandbox.Files) error { return files.Rename(c.r.Context(), from, to) })
+	return c.change(to, func(files *sandbox.Files) error { return files.Rename(c.r.Context(), from, to) })
 }
 
 // intoPath decodes the name of a file.
@@ -308,7 +316,7 @@ func intoPath(dst *string) field {
 }
 
 // change does something to a file, and answers with its name.
-func (c *call) change(name string, do func(sandbox.Files) error) error {
+func (c *call) change(name string, do func(*sandbox.Files) error) error {
 	files, err := c.files()
 	if err != nil {
 		return err

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -40,7 +39,7 @@ func tarOf(files map[string]string) string {
 }
 
 func TestFiles(t *testing.T) {
-	owned := func(t *testing.T, w *world) (string, sandbox.Files) {
+	owned := func(t *testing.T, w *world) (string, *sandbox.Files) {
 		t.Helper()
 		id := w.sandbox(t, "a")
 		sb, err := w.manager.Get(sandbox.Key{Owner: "a", Namespace: httpapi.Sandboxes, Name: id})
@@ -208,10 +207,10 @@ func TestFiles(t *testing.T) {
 // A oneSandbox is what sandbox.FS needs of a sandbox.
 type oneSandbox struct {
 	sandbox.Sandbox
-	files sandbox.Files
+	files *sandbox.Files
 }
 
-func (s oneSandbox) Files() sandbox.Files { return s.files }
+func (s oneSandbox) Files() *sandbox.Files { return s.files }
 
 // linksTar returns an archive of symbolic links.
 func linksTar() string {
@@ -245,19 +244,11 @@ func (b brokenArchives) Create(ctx context.Context, cfg *backend.Config) (backen
 
 type brokenInstance struct{ backend.Instance }
 
-func (i brokenInstance) Files() backend.Files {
-	return brokenFiles{i.Instance.(backend.Filer).Files()}
-}
-
-type brokenFiles struct{ backend.Files }
-
-func (brokenFiles) ReadTar(context.Context, string) (io.ReadCloser, error) {
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
+func (brokenInstance) File(_ context.Context, r *backend.FileRequest) error {
+	w := tar.NewWriter(r.Output)
 	for range 200 {
 		w.WriteHeader(&tar.Header{Name: "f", Mode: 0o600, Size: 512})
 		w.Write(make([]byte, 512))
 	}
-	err := &fs.PathError{Op: "read tar", Path: "d/f", Err: fs.ErrNotExist}
-	return io.NopCloser(io.MultiReader(&b, iotest.ErrReader(err))), nil
+	return &fs.PathError{Op: "read tar", Path: "d/f", Err: fs.ErrNotExist}
 }

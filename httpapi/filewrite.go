@@ -2,22 +2,15 @@ package httpapi
 
 import (
 	"encoding/base64"
-	"errors"
 	"io"
 	"io/fs"
 	"math"
 	"net/http"
-	"path"
 	"strconv"
 	"strings"
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/internal/text"
-)
-
-const (
-	fileMode = 0o644 // of a file that is made without a mode
-	dirMode  = 0o755 // of a directory that is made without one
 )
 
 // putFile is PUT /v1/sandboxes/{id}/files. With a path in the URL the body is the
@@ -124,23 +117,20 @@ func parseMode(s string) (fs.FileMode, error) {
 
 // write writes a file, in a directory that is made when it is missing. A file that is
 // replaced keeps its mode, where the client names no other.
-func (c *call) write(files sandbox.Files, name string, content io.Reader, mode fs.FileMode) error {
-	ctx := c.r.Context()
-	info, err := files.Stat(ctx, name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := files.Mkdir(ctx, path.Dir(name), dirMode); err != nil {
-			return fileError(err)
-		}
-		if mode == noMode {
-			mode = fileMode
-		}
-	case err != nil:
-		return fileError(err)
-	case mode == noMode:
-		mode = info.Mode.Perm()
+func (c *call) write(files *sandbox.Files, name string, content io.Reader, mode fs.FileMode) error {
+	opts := &sandbox.WriteOptions{Parents: true}
+	switch mode {
+	case noMode:
+	case 0:
+		opts.Mode = 0o600 // until it is done
+	default:
+		opts.Mode = mode
 	}
-	return fileError(files.Write(ctx, name, content, mode))
+	err := files.WriteFrom(c.r.Context(), name, content, opts)
+	if err == nil && mode == 0 {
+		err = files.Chmod(c.r.Context(), name, 0)
+	}
+	return fileError(err)
 }
 
 // A counter counts what is read.

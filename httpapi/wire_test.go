@@ -564,9 +564,9 @@ func (w *world) populate(t *testing.T) *strings.Replacer {
 	time.Sleep(time.Second) // so that the order of the two is certain
 	run(id, "exit 3")
 	if err := errors.Join(
-		id.Files().Mkdir(t.Context(), "dir/below", 0o755),
-		id.Files().Write(t.Context(), "dir/text", strings.NewReader("héllo"), 0o750),
-		id.Files().Write(t.Context(), "dir/below/binary", strings.NewReader("a\xff\x00"), 0o600),
+		id.Files().MkdirAll(t.Context(), "dir/below", 0o755),
+		id.Files().WriteFile(t.Context(), "dir/text", []byte("héllo"), &sandbox.WriteOptions{Mode: 0o750}),
+		id.Files().WriteFile(t.Context(), "dir/below/binary", []byte("a\xff\x00"), &sandbox.WriteOptions{Mode: 0o600}),
 	); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		t.Fatal(err)
 	}
@@ -576,7 +576,7 @@ func (w *world) populate(t *testing.T) *strings.Replacer {
 	handle := ""
 	if worker != nil { // where there is room for it
 		handle = run(worker, "echo hi")
-		if err := worker.Files().Write(t.Context(), "notes", strings.NewReader("héllo"), 0o644); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		if err := worker.Files().WriteFile(t.Context(), "notes", []byte("héllo"), nil); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			t.Fatal(err)
 		}
 	}

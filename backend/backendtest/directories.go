@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
 )
 
@@ -32,7 +33,7 @@ func directoryCases() []Case {
 			s.same("the tree", s.list("tree", true), all)
 			s.same("the tree, with a slash", s.list("tree/", true), all)
 			s.same("through a link", s.list("tree/dir", true), "dir c\nfile c/f\nlink up -> ..\n")
-			for info, err := range s.Files().List(s.ctx, "tree/b/c", false) {
+			for info, err := range s.Files().List(s.ctx, "tree/b/c", nil) {
 				if err != nil || info.Size != 3 || info.Mode != 0o644 || info.ModTime.IsZero() {
 					s.Errorf("the file is %+v, %v", info, err)
 				}
@@ -55,7 +56,7 @@ func directoryCases() []Case {
 				s.Fatalf("write tar: %v", err)
 			}
 			s.same("the list", s.list("dir", false), want.String())
-			for info, err := range s.Files().List(s.ctx, "dir", false) {
+			for info, err := range s.Files().List(s.ctx, "dir", nil) {
 				if err != nil || !strings.HasPrefix(info.Path, "0000long") {
 					s.Errorf("the first file is %+v, %v", info, err)
 				}
@@ -64,12 +65,12 @@ func directoryCases() []Case {
 		},
 	}, {
 		Name:  "directories-are-made-and-removed",
-		Rule:  "Mkdir makes what is missing above, and takes what exists; Remove takes a file, a link itself, or an empty directory, and all below it only when asked to, and follows no link.",
+		Rule:  "MkdirAll makes what is missing above, and leaves what exists as it is; Remove takes a file, a link itself, or an empty directory, and all below it only when asked to, and follows no link.",
 		needs: needFiles,
 		run: func(s *subject) {
 			f := s.Files()
-			for range 2 {
-				if err := f.Mkdir(s.ctx, "a/b/c", 0o750); err != nil {
+			for _, mode := range []fs.FileMode{0o750, 0o700} {
+				if err := f.MkdirAll(s.ctx, "a/b/c", mode); err != nil {
 					s.Errorf("mkdir: %v", err)
 				}
 			}
@@ -78,14 +79,14 @@ func directoryCases() []Case {
 			}
 			s.writeFile("kept/f", "kept")
 			s.links("a", "b/link", "../../kept", "file", "../kept/f")
-			s.refused("remove", "a/b", f.Remove(s.ctx, "a/b", false), backend.ErrNotEmpty)
+			s.refused("remove", "a/b", f.Remove(s.ctx, "a/b", nil), backend.ErrNotEmpty)
 			for _, name := range []string{"a/file", "a/b/c"} {
-				if err := f.Remove(s.ctx, name, false); err != nil {
+				if err := f.Remove(s.ctx, name, nil); err != nil {
 					s.Errorf("remove: %v", err)
 				}
 			}
 			s.same("what is left", s.list(".", true), "dir a\ndir a/b\nlink a/b/link -> ../../kept\ndir kept\nfile kept/f\n")
-			if err := f.Remove(s.ctx, "a", true); err != nil {
+			if err := f.Remove(s.ctx, "a", &sandbox.RemoveOptions{Recursive: true}); err != nil {
 				s.Errorf("remove: %v", err)
 			}
 			s.same("what is left", s.list(".", true), "dir kept\nfile kept/f\n")
@@ -108,7 +109,7 @@ func directoryCases() []Case {
 			} {
 				refused := []error{fs.ErrInvalid, fs.ErrPermission, backend.ErrOutside}
 				for _, recursive := range []bool{true, false} {
-					s.refused("remove", name, f.Remove(s.ctx, name, recursive), refused...)
+					s.refused("remove", name, f.Remove(s.ctx, name, &sandbox.RemoveOptions{Recursive: recursive}), refused...)
 				}
 				s.refused("rename", name, f.Rename(s.ctx, name, "moved"), refused...)
 				s.refused("rename over", name, f.Rename(s.ctx, "d", name), refused...)
@@ -124,7 +125,7 @@ func directoryCases() []Case {
 			defer s.shell("chmod 755 top/ro")
 			want := s.list(".", true)
 			for name, of := range map[string]string{"top/ro/dir": "top/ro/dir", "top/ro/dir/": "top/ro/dir/", "top/ro": "top/ro", "top": "top/ro"} {
-				s.refused("remove", of, s.Files().Remove(s.ctx, name, true), fs.ErrPermission)
+				s.refused("remove", of, s.Files().Remove(s.ctx, name, &sandbox.RemoveOptions{Recursive: true}), fs.ErrPermission)
 				s.same("what there is after "+name, s.list(".", true), want)
 			}
 		},
@@ -146,6 +147,24 @@ func directoryCases() []Case {
 				s.Errorf("rename between two names of the start directory: %v", err)
 			}
 			s.same("what there is", s.list(".", true), "dir back\nfile back/\xff\n")
+		},
+	}, {
+		Name:  "a-mode-is-changed",
+		Rule:  "Chmod sets the permissions of a file or a directory, through symbolic links, whatever the umask.",
+		needs: needFiles,
+		run: func(s *subject) {
+			s.writeFile("dir/f", "x")
+			s.links(".", "link", "dir/f")
+			for _, mode := range []fs.FileMode{0o600, 0o777, 0o444, 0o751} {
+				for name, of := range map[string]string{"dir": "dir", "dir/f": "dir/f", "link": "dir/f"} {
+					if err := s.Files().Chmod(s.ctx, name, mode|0o500); err != nil {
+						s.Errorf("chmod: %v", err)
+					}
+					if got := s.stat(of).Mode.Perm(); got != mode|0o500 {
+						s.Errorf("%s has mode %v, want %v", of, got, mode|0o500)
+					}
+				}
+			}
 		},
 	}, {
 		Name:  "names-mean-what-the-kernel-says",
@@ -175,13 +194,14 @@ func directoryCases() []Case {
 			s.writeFile("d/f", "x")
 			s.writeFile("f", "x")
 			s.links(".", "loop", "loop", "gone", "nothing")
-			write := func(name string) error { return f.Write(s.ctx, name, strings.NewReader("y"), 0o644) }
-			mkdir := func(name string) error { return f.Mkdir(s.ctx, name, 0o755) }
-			remove := func(name string) error { return f.Remove(s.ctx, name, false) }
-			removeAll := func(name string) error { return f.Remove(s.ctx, name, true) }
+			write := func(name string) error { return f.WriteFile(s.ctx, name, []byte("y"), nil) }
+			mkdir := func(name string) error { return f.MkdirAll(s.ctx, name, 0o755) }
+			remove := func(name string) error { return f.Remove(s.ctx, name, nil) }
+			removeAll := func(name string) error { return f.Remove(s.ctx, name, &sandbox.RemoveOptions{Recursive: true}) }
 			rename := func(name string) error { return f.Rename(s.ctx, name, "to") }
 			list := func(name string) error { return s.firstError(name, false) }
 			stat := func(name string) error { _, err := f.Stat(s.ctx, name); return err }
+			chmod := func(name string) error { return f.Chmod(s.ctx, name, 0o600) }
 			unpack := func(name string) error { return f.WriteTar(s.ctx, name, s.archive()) }
 			for _, c := range []struct {
 				what string
@@ -209,6 +229,8 @@ func directoryCases() []Case {
 				{"remove", remove, "d", backend.ErrNotEmpty},
 				{"remove", removeAll, "no", fs.ErrNotExist},
 				{"rename", rename, "no", fs.ErrNotExist},
+				{"chmod", chmod, "no", fs.ErrNotExist},
+				{"chmod", chmod, "f/x", backend.ErrNotDirectory},
 				{"read tar", s.tarError, "no", fs.ErrNotExist},
 				{"write tar", unpack, "f", backend.ErrNotDirectory},
 			} {

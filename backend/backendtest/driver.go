@@ -42,6 +42,28 @@ func driverCases() []Case {
 			}
 		},
 	}, {
+		Name:  "an-unknown-file-operation-is-refused",
+		Rule:  "An operation on files that the driver does not have, or a flag that it does not know, is an error that wraps errors.ErrUnsupported, and nothing is done.",
+		needs: needFiles,
+		run: func(s *subject) {
+			filer := s.instance.(backend.Filer)
+			for _, r := range []*backend.FileRequest{
+				{Op: "unknown", Name: "d"},
+				{Op: backend.FileMkdir, Name: "d", Mode: 0o755, Flags: 1 << 31},
+			} {
+				if err := filer.File(s.ctx, r); !errors.Is(err, errors.ErrUnsupported) {
+					s.Errorf("%q with flags %#x: %v", r.Op, r.Flags, err)
+				}
+			}
+			err := filer.File(s.ctx, &backend.FileRequest{Op: backend.FileList, Name: ".", Found: func(i backend.FileInfo) bool {
+				s.Errorf("there is now %q", i.Path)
+				return true
+			}})
+			if err != nil {
+				s.Errorf("list: %v", err)
+			}
+		},
+	}, {
 		Name: "a-kill-may-be-repeated",
 		Rule: "Kill may be called again, also at the same time, and after the end does nothing; after it Exited and OutputOver are closed.",
 		run: func(s *subject) {

@@ -25,7 +25,7 @@ type fault struct {
 	forever bool                                   // Start does not look at its context
 	destroy bool                                   // Destroy does nothing
 	hide    bool                                   // the instance is decorated by embedding
-	files   func(*otherFiles)                      // changes what Files does
+	files   func(fileFunc) fileFunc                // changes what File does
 	dial    dialFault
 }
 
@@ -261,14 +261,12 @@ func (i faultyInstance) Start(ctx context.Context, spec *backend.Spec) (backend.
 	return p, err
 }
 
-func (i faultyInstance) Files() backend.Files {
-	f := i.Instance.(backend.Filer).Files()
-	if i.fault.files == nil {
-		return f
+func (i faultyInstance) File(ctx context.Context, r *backend.FileRequest) error {
+	do := i.Instance.(backend.Filer).File
+	if i.fault.files != nil {
+		do = i.fault.files(do)
 	}
-	other := &otherFiles{Files: f}
-	i.fault.files(other)
-	return other
+	return do(ctx, r)
 }
 
 func (i faultyInstance) Dial(ctx context.Context, port int) (net.Conn, error) {

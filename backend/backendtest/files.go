@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing/fstest"
 	"testing/iotest"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend"
 )
 
 // fileCases are about the content of files that is read and written without a
@@ -33,8 +35,8 @@ func fileCases() []Case {
 				offset, limit int64
 				want          string
 			}{
-				{0, -1, big}, {0, 0, ""}, {0, 5, big[:5]}, {100_003, 70_001, big[100_003:170_004]},
-				{end - 2, -1, "\r\n"}, {end - 2, 10, "\r\n"}, {end, -1, ""}, {end + 1<<40, 5, ""},
+				{0, 0, big}, {0, 5, big[:5]}, {100_003, 70_001, big[100_003:170_004]},
+				{end - 2, 0, "\r\n"}, {end - 2, 10, "\r\n"}, {end, 0, ""}, {end + 1<<40, 5, ""},
 			} {
 				s.same(fmt.Sprintf("at most %d bytes from %d on", part.limit, part.offset), s.readPart("big", part.offset, part.limit), part.want)
 			}
@@ -53,7 +55,7 @@ func fileCases() []Case {
 			const size = 300_000
 			content := func(i int) string { return strings.Repeat(string(rune('a'+i%2)), size) }
 			s.writeFile("f", content(0))
-			open, err := s.Files().Read(s.ctx, "f", 0, -1)
+			open, err := s.Files().Open(s.ctx, "f", nil)
 			if err != nil {
 				s.Fatalf("read: %v", err)
 			}
@@ -61,7 +63,7 @@ func fileCases() []Case {
 			var writer errgroup.Group
 			writer.Go(func() error {
 				for i := range 30 {
-					if err := s.Files().Write(s.ctx, "f", strings.NewReader(content(i+1)), 0o644); err != nil {
+					if err := s.Files().WriteFile(s.ctx, "f", []byte(content(i+1)), nil); err != nil {
 						return err
 					}
 				}
@@ -88,12 +90,12 @@ func fileCases() []Case {
 			for _, name := range []string{"old", "new"} {
 				broken := errors.New("broken")
 				half := strings.NewReader(strings.Repeat("half", 50_000))
-				if err := s.Files().Write(s.ctx, name, io.MultiReader(half, iotest.ErrReader(broken)), 0o600); !errors.Is(err, broken) {
+				if err := s.Files().WriteFrom(s.ctx, name, io.MultiReader(half, iotest.ErrReader(broken)), nil); !errors.Is(err, broken) {
 					s.Errorf("a write whose content fails: %v", err)
 				}
 				begin := time.Now()
 				ctx, cancel := context.WithTimeout(s.ctx, restTime)
-				if err := s.Files().Write(ctx, name, trickle{}, 0o600); !errors.Is(err, context.DeadlineExceeded) {
+				if err := s.Files().WriteFrom(ctx, name, trickle{}, nil); !errors.Is(err, context.DeadlineExceeded) {
 					s.Errorf("a write whose context ends: %v", err)
 				}
 				s.prompt("the write", time.Since(begin), restTime)
@@ -105,17 +107,116 @@ func fileCases() []Case {
 		},
 	}, {
 		Name:  "a-write-sets-the-mode",
-		Rule:  "A file that is written has the mode that was asked for, whatever there was before and whatever the umask.",
+		Rule:  "A file that is written has the mode that was asked for, whatever there was before and whatever the umask; without one it keeps its own, and a new one has 0644.",
 		needs: needFiles,
 		run: func(s *subject) {
 			for _, mode := range []fs.FileMode{0o600, 0o777, 0o444, 0o751} {
-				if err := s.Files().Write(s.ctx, "f", strings.NewReader("x"), mode); err != nil {
-					s.Fatalf("write: %v", err)
-				}
-				if got := s.stat("f").Mode; got != mode {
-					s.Errorf("mode %v, want %v", got, mode)
+				for _, o := range []*sandbox.WriteOptions{{Mode: mode}, nil} {
+					if err := s.Files().WriteFile(s.ctx, "f", []byte("x"), o); err != nil {
+						s.Fatalf("write: %v", err)
+					}
+					if got := s.stat("f").Mode; got != mode {
+						s.Errorf("mode %v, want %v", got, mode)
+					}
 				}
 			}
+			if err := s.Files().WriteFile(s.ctx, "new", nil, nil); err != nil || s.stat("new").Mode != 0o644 {
+				s.Errorf("a new file has mode %v, %v", s.stat("new").Mode, err)
+			}
+		},
+	}, {
+		Name:  "a-write-makes-what-is-missing",
+		Rule:  "A write makes the directories that are missing if it is asked to, with mode 0755, and only then.",
+		needs: needFiles,
+		run: func(s *subject) {
+			s.refused("write", "a/b/f", s.Files().WriteFile(s.ctx, "a/b/f", []byte("x"), nil), fs.ErrNotExist)
+			s.same("the directory", s.list(".", true), "")
+			s.links(".", "link", "c/d/f")
+			for _, name := range []string{"a/b/f", "a/b/f", "/workspace/a/g", "link"} {
+				if err := s.Files().WriteFile(s.ctx, name, []byte("x"), &sandbox.WriteOptions{Parents: true}); err != nil {
+					s.Errorf("write: %v", err)
+				}
+			}
+			s.same("the directory", s.list(".", true), "dir a\ndir a/b\nfile a/b/f\nfile a/g\ndir c\ndir c/d\nfile c/d/f\nlink link -> c/d/f\n")
+			if mode := s.stat("a/b").Mode; mode != fs.ModeDir|0o755 {
+				s.Errorf("the directory has mode %v", mode)
+			}
+			s.refused("write", "a/b/f/g", s.Files().WriteFile(s.ctx, "a/b/f/g", nil, &sandbox.WriteOptions{Parents: true}), backend.ErrNotDirectory)
+		},
+	}, {
+		Name:  "a-write-is-bounded",
+		Rule:  "A content that is longer than allowed is ErrTooLarge and changes nothing; so it is with what ReadFile reads.",
+		needs: needFiles,
+		run: func(s *subject) {
+			const size = 200_000
+			bound := &sandbox.WriteOptions{MaxSize: size}
+			if err := s.Files().WriteFile(s.ctx, "f", make([]byte, size), bound); err != nil {
+				s.Errorf("write: %v", err)
+			}
+			for _, name := range []string{"f", "new"} {
+				if err := s.Files().WriteFile(s.ctx, name, make([]byte, size+1), bound); !errors.Is(err, sandbox.ErrTooLarge) {
+					s.Errorf("a write of a byte too many: %v", err)
+				}
+				if err := s.Files().WriteFrom(s.ctx, name, trickle{}, bound); !errors.Is(err, sandbox.ErrTooLarge) {
+					s.Errorf("a write without end: %v", err)
+				}
+			}
+			s.same("the directory", s.list(".", true), "file f\n")
+			for max, want := range map[int64]error{size - 1: sandbox.ErrTooLarge, size: nil, 0: nil, -1: nil} {
+				got, err := s.Files().ReadFile(s.ctx, "f", &sandbox.ReadOptions{MaxSize: max})
+				if !errors.Is(err, want) || err == nil && len(got) != size {
+					s.Errorf("%d bytes, of at most %d, %v; want %v", len(got), max, err, want)
+				}
+			}
+			if got, err := s.Files().ReadFile(s.ctx, "f", &sandbox.ReadOptions{Offset: 10, Limit: 100, MaxSize: 100}); err != nil || len(got) != 100 {
+				s.Errorf("a part has %d bytes, %v", len(got), err)
+			}
+		},
+	}, {
+		Name:  "a-writer-is-closed-or-given-up",
+		Rule:  "What a writer was given is the file when its Close returns nil; a writer whose context ends first changes nothing, and an error tells Write or Close.",
+		needs: needFiles,
+		run: func(s *subject) {
+			for _, text := range []string{"", numbered(200_000).all()} {
+				w, err := s.Files().Create(s.ctx, "f", nil)
+				if err != nil {
+					s.Fatalf("create: %v", err)
+				}
+				for part := range slices.Chunk([]byte(text), 7000) {
+					if _, err := w.Write(part); err != nil {
+						s.Errorf("write: %v", err)
+					}
+				}
+				for range 2 {
+					if err := w.Close(); err != nil {
+						s.Errorf("close: %v", err)
+					}
+				}
+				s.same("the file", s.readFile("f"), text)
+			}
+			want := s.readFile("f")
+			ctx, cancel := context.WithCancel(s.ctx)
+			w, err := s.Files().Create(ctx, "f", nil)
+			if err != nil {
+				s.Fatalf("create: %v", err)
+			}
+			io.WriteString(w, "given up")
+			cancel()
+			if err := w.Close(); !errors.Is(err, context.Canceled) {
+				s.Errorf("close of what was given up: %v", err)
+			}
+			if _, err := w.Write([]byte("x")); err == nil {
+				s.Errorf("a write after that is no error")
+			}
+			w, err = s.Files().Create(s.ctx, "no/f", nil)
+			if err == nil {
+				_, err = io.Copy(w, trickle{})
+				s.refused("write", "no/f", err, fs.ErrNotExist)
+				err = w.Close()
+			}
+			s.refused("close", "no/f", err, fs.ErrNotExist)
+			s.same("the directory", s.list(".", true), "file f\n")
+			s.same("the file", s.readFile("f"), want)
 		},
 	}, {
 		Name:  "a-write-follows-links",
@@ -129,7 +230,7 @@ func fileCases() []Case {
 				s.same("the file, through its links", s.readFile("two"), text)
 			}
 			s.same("the directory", s.list(".", true), "dir dir\nlink dir/one -> ../f\nfile f\nlink loop -> loop\nlink two -> dir/one\n")
-			if err := s.Files().Write(s.ctx, "loop", strings.NewReader("x"), 0o644); err == nil {
+			if err := s.Files().WriteFile(s.ctx, "loop", []byte("x"), nil); err == nil {
 				s.Errorf("a write to a link to itself is no error")
 			}
 		},
@@ -140,7 +241,7 @@ func fileCases() []Case {
 		run: func(s *subject) {
 			s.writeFile("dir/f", strings.Repeat("x", 8<<20))
 			for what, read := range map[string]func(context.Context) (io.ReadCloser, error){
-				"read":     func(ctx context.Context) (io.ReadCloser, error) { return s.Files().Read(ctx, "dir/f", 0, -1) },
+				"read":     func(ctx context.Context) (io.ReadCloser, error) { return s.Files().Open(ctx, "dir/f", nil) },
 				"read tar": func(ctx context.Context) (io.ReadCloser, error) { return s.Files().ReadTar(ctx, "dir") },
 			} {
 				ctx, cancel := context.WithCancel(s.ctx)
@@ -166,7 +267,7 @@ func fileCases() []Case {
 			}
 			ended, cancel := context.WithCancel(s.ctx)
 			cancel()
-			if err := s.Files().Write(ended, "new", strings.NewReader("x"), 0o644); !errors.Is(err, context.Canceled) {
+			if err := s.Files().WriteFile(ended, "new", []byte("x"), nil); !errors.Is(err, context.Canceled) {
 				s.Errorf("a write with a context that has ended: %v", err)
 			}
 		},
@@ -177,7 +278,7 @@ func fileCases() []Case {
 		run: func(s *subject) {
 			s.completed(s.shell("dd if=/dev/null of=huge bs=1 count=0 seek=1073741824 2>/dev/null; printf end >>huge"), 0, "", "")
 			begin := time.Now()
-			s.same("the end", s.readPart("huge", 1<<30-2, -1), "\x00\x00end")
+			s.same("the end", s.readPart("huge", 1<<30-2, 0), "\x00\x00end")
 			s.same("the middle", s.readPart("huge", 1<<29, 3), "\x00\x00\x00")
 			s.prompt("the reading", time.Since(begin), 0)
 			if size := s.stat("huge").Size; size != 1<<30+3 {
@@ -210,7 +311,7 @@ func fileCases() []Case {
 						s.writeFile(name, text)
 						s.same(name, s.readFile(name), text)
 					}
-					return s.Files().Remove(s.ctx, name, false)
+					return s.Files().Remove(s.ctx, name, nil)
 				})
 			}
 			if err := all.Wait(); err != nil {
@@ -230,12 +331,12 @@ func fileCases() []Case {
 					use = measure()
 				}
 				s.writeFile("g", "x")
-				s.Files().Write(s.ctx, "g", io.MultiReader(strings.NewReader("x"), iotest.ErrReader(io.ErrUnexpectedEOF)), 0o644)
+				s.Files().WriteFrom(s.ctx, "g", io.MultiReader(strings.NewReader("x"), iotest.ErrReader(io.ErrUnexpectedEOF)), nil)
 				s.Files().Stat(s.ctx, "none")
-				for range s.Files().List(s.ctx, ".", true) {
+				for range s.Files().List(s.ctx, ".", &sandbox.ListOptions{Recursive: true}) {
 					break
 				}
-				r, err := s.Files().Read(s.ctx, "dir/f", 0, -1)
+				r, err := s.Files().Open(s.ctx, "dir/f", nil)
 				if err != nil {
 					s.Fatalf("read: %v", err)
 				}

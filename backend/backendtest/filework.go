@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"strings"
 
 	"github.com/sandbox-go/sandbox"
@@ -16,24 +15,19 @@ import (
 // writeFile writes a file, and makes its directory.
 func (s *subject) writeFile(name, content string) {
 	s.Helper()
-	if dir := path.Dir(name); dir != "." {
-		if err := s.Files().Mkdir(s.ctx, dir, 0o755); err != nil {
-			s.Errorf("mkdir %q: %v", dir, err)
-		}
-	}
-	if err := s.Files().Write(s.ctx, name, strings.NewReader(content), 0o644); err != nil {
+	if err := s.Files().WriteFile(s.ctx, name, []byte(content), &sandbox.WriteOptions{Mode: 0o644, Parents: true}); err != nil {
 		s.Errorf("write %q: %v", name, err)
 	}
 }
 
 func (s *subject) readFile(name string) string {
 	s.Helper()
-	return s.readPart(name, 0, -1)
+	return s.readPart(name, 0, 0)
 }
 
 func (s *subject) readPart(name string, offset, limit int64) string {
 	s.Helper()
-	r, err := s.Files().Read(s.ctx, name, offset, limit)
+	r, err := s.Files().Open(s.ctx, name, &sandbox.ReadOptions{Offset: offset, Limit: limit})
 	return s.content(name, r, err)
 }
 
@@ -65,7 +59,7 @@ func (s *subject) stat(name string) sandbox.FileInfo {
 func (s *subject) list(name string, recursive bool) string {
 	s.Helper()
 	var b strings.Builder
-	for info, err := range s.Files().List(s.ctx, name, recursive) {
+	for info, err := range s.Files().List(s.ctx, name, &sandbox.ListOptions{Recursive: recursive}) {
 		if err != nil {
 			s.Errorf("list %q: %v", name, err)
 			break
@@ -148,7 +142,7 @@ func (s *subject) causedBy(what string, err error, causes ...error) {
 
 // firstError returns the error of a listing, or nil.
 func (s *subject) firstError(name string, recursive bool) error {
-	for _, err := range s.Files().List(s.ctx, name, recursive) {
+	for _, err := range s.Files().List(s.ctx, name, &sandbox.ListOptions{Recursive: recursive}) {
 		if err != nil {
 			return err
 		}
@@ -158,7 +152,7 @@ func (s *subject) firstError(name string, recursive bool) error {
 
 // readError returns the error of a read, or nil.
 func (s *subject) readError(name string) error {
-	r, err := s.Files().Read(s.ctx, name, 0, -1)
+	r, err := s.Files().Open(s.ctx, name, nil)
 	if err != nil {
 		return err
 	}

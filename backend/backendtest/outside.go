@@ -25,7 +25,7 @@ func reachCases() []Case {
 		run: func(s *subject) {
 			s.writeFile("dir/f", "written\n")
 			s.writeFile("odd \xff\n'", "odd\n")
-			if err := s.Files().Write(s.ctx, "run", strings.NewReader("#!/bin/sh\necho ran\n"), 0o755); err != nil {
+			if err := s.Files().WriteFile(s.ctx, "run", []byte("#!/bin/sh\necho ran\n"), &sandbox.WriteOptions{Mode: 0o755}); err != nil {
 				s.Errorf("write: %v", err)
 			}
 			rec := s.shell(`cat dir/f odd*; ./run; echo more >>dir/f; echo new >dir/g; chmod 600 run; mv dir moved; pwd`)
@@ -76,11 +76,11 @@ func reachCases() []Case {
 				s.causedBy("rename to the start directory", err, fs.ErrInvalid)
 			}
 			for _, name := range []string{"/tmp", "/tmp/.", tmp, tmp + "/"} {
-				s.causedBy("remove "+name, f.Remove(s.ctx, name, true), fs.ErrInvalid, fs.ErrPermission)
+				s.causedBy("remove "+name, f.Remove(s.ctx, name, &sandbox.RemoveOptions{Recursive: true}), fs.ErrInvalid, fs.ErrPermission)
 			}
 			s.same("what a command wrote to /tmp", s.readFile(dir+"/f"), "in\n")
 			s.same("what a command wrote to TMPDIR", s.readFile(tmp+"/own"), "own\n")
-			if err := f.Remove(s.ctx, dir, true); err != nil {
+			if err := f.Remove(s.ctx, dir, &sandbox.RemoveOptions{Recursive: true}); err != nil {
 				s.Errorf("remove: %v", err)
 			}
 			s.completed(s.shell(`[ ! -e "`+dir+`" ]`), 0, "", "")
@@ -115,7 +115,7 @@ func reachCases() []Case {
 			begin := time.Now()
 			for _, name := range names {
 				s.refused("read", name, s.readError(name), backend.ErrSpecialFile)
-				s.refused("write", name, s.Files().Write(s.ctx, name, strings.NewReader("x"), 0o644), backend.ErrSpecialFile)
+				s.refused("write", name, s.Files().WriteFile(s.ctx, name, []byte("x"), nil), backend.ErrSpecialFile)
 				s.refused("read tar", name, s.tarError(name), backend.ErrSpecialFile)
 				s.refused("list", name, s.firstError(name, false), backend.ErrNotDirectory)
 				if got := kind(s.stat(name).Mode); got != "special" {
@@ -131,7 +131,7 @@ func reachCases() []Case {
 			if err := s.Files().Rename(s.ctx, "dir/fifo", "fifo"); err != nil {
 				s.Errorf("rename: %v", err)
 			}
-			if err := s.Files().Remove(s.ctx, "fifo", false); err != nil {
+			if err := s.Files().Remove(s.ctx, "fifo", nil); err != nil {
 				s.Errorf("remove: %v", err)
 			}
 		},
@@ -171,7 +171,7 @@ done 2>/dev/null`})
 			for begin := time.Now(); time.Since(begin) < 4*restTime; all.Wait() {
 				for range 4 {
 					all.Go(func() {
-						r, err := s.Files().Read(ctx, "f", 0, -1)
+						r, err := s.Files().Open(ctx, "f", nil)
 						var p *fs.PathError
 						if err != nil && !errors.As(err, &p) {
 							s.Errorf("read: %v", err)
@@ -202,7 +202,7 @@ done 2>/dev/null`})
 			f := s.Files()
 			tmp := "/tmp/" + filepath.Base(outside)
 			s.links(tmp, "abs", outside, "rel", up+outside, "file", host)
-			defer f.Remove(s.ctx, tmp, true)
+			defer f.Remove(s.ctx, tmp, &sandbox.RemoveOptions{Recursive: true})
 			for _, name := range []string{
 				tmp + "/abs/secret", tmp + "/rel/secret", tmp + "/file", "/tmp/.." + host, host, up + host, "abs/secret", "rel/secret", "sub/over/secret", "file", "gone", "abs/../" + filepath.Base(outside) + "/secret",
 			} {
@@ -214,16 +214,20 @@ done 2>/dev/null`})
 			}
 			for _, name := range []string{tmp + "/abs/secret", tmp + "/rel/secret", tmp + "/file", "/tmp/.." + host, host, up + host, "abs/secret", "rel/secret", "file", "gone", "sub/over/secret"} {
 				// It may succeed, where the sandbox has room of its own under such a name.
-				f.Write(s.ctx, name, strings.NewReader("changed"), 0o600)
-				f.Mkdir(s.ctx, name+"s/d", 0o755)
+				f.WriteFile(s.ctx, name, []byte("changed"), &sandbox.WriteOptions{Mode: 0o600})
+				f.Chmod(s.ctx, name, 0o600)
+				f.MkdirAll(s.ctx, name+"s/d", 0o755)
 				f.WriteTar(s.ctx, name+"s", s.archive(tar.Header{Name: "x"}))
 				f.Rename(s.ctx, "mine", name+"s/mine")
 				f.Rename(s.ctx, name, "stolen")
-				f.Remove(s.ctx, name, true)
+				f.Remove(s.ctx, name, &sandbox.RemoveOptions{Recursive: true})
 			}
-			s.refused("remove", up, f.Remove(s.ctx, up, true), backend.ErrOutside, fs.ErrPermission, fs.ErrInvalid)
+			s.refused("remove", up, f.Remove(s.ctx, up, &sandbox.RemoveOptions{Recursive: true}), backend.ErrOutside, fs.ErrPermission, fs.ErrInvalid)
 			if got, err := os.ReadFile(host); err != nil || string(got) != "secret" {
 				s.Errorf("the file outside is now %q, %v", got, err)
+			}
+			if info, err := os.Stat(host); err != nil || info.Mode() != 0o666 {
+				s.Errorf("the file outside now has the mode %v, %v", info.Mode(), err)
 			}
 			if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
 				s.Errorf("outside there is now %v, %v", entries, err)
@@ -245,8 +249,8 @@ done 2>/dev/null`})
 			for _, dir := range []string{"unwritable", "closed", "/", "/etc", "/usr/bin"} {
 				name := dir + "/backendtest"
 				if rec := s.shell("test -w " + dir); *rec.ExitCode != 0 {
-					s.refused("write", name, s.Files().Write(s.ctx, name, strings.NewReader("x"), 0o644), refused...)
-					s.refused("mkdir", name, s.Files().Mkdir(s.ctx, name, 0o755), refused...)
+					s.refused("write", name, s.Files().WriteFile(s.ctx, name, []byte("x"), nil), refused...)
+					s.refused("mkdir", name, s.Files().MkdirAll(s.ctx, name, 0o755), refused...)
 				}
 			}
 		},
@@ -258,7 +262,7 @@ done 2>/dev/null`})
 			sb := s.newSandbox()
 			other := s.in(sb)
 			other.writeFile("f", strings.Repeat("x", 8<<20))
-			r, err := sb.Files().Read(s.ctx, "f", 0, -1)
+			r, err := sb.Files().Open(s.ctx, "f", nil)
 			if err != nil {
 				s.Fatalf("read: %v", err)
 			}
@@ -275,7 +279,7 @@ done 2>/dev/null`})
 			}
 			i := s.create(s.backend, "sbx_files")
 			s.closing("the instance", i.Destroy)
-			if err := i.(backend.Filer).Files().Mkdir(s.ctx, "d", 0o755); err == nil {
+			if err := i.(backend.Filer).File(s.ctx, &backend.FileRequest{Op: backend.FileMkdir, Name: "d", Mode: 0o755}); err == nil {
 				s.Errorf("a directory was made in a destroyed sandbox")
 			}
 		},

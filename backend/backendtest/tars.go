@@ -3,14 +3,18 @@ package backendtest
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
 )
 
@@ -46,6 +50,58 @@ func tarCases() []Case {
 				s.Errorf("write tar: %v", err)
 			}
 			s.same("what replaced a link", s.list("made/on/the/way", false), "file a\nfile b \n\xff\ndir closed\ndir empty\nfile link\nlink out -> /etc/../etc/passwd\n")
+		},
+	}, {
+		Name:  "a-directory-of-the-host-goes-in-and-out",
+		Rule:  "A directory of this machine that is copied in and out again is what it was: files, directories, links, modes and times. Progress tells each entry and the bytes.",
+		needs: needFiles,
+		run: func(s *subject) {
+			from, to := s.hostDir(), filepath.Join(s.hostDir(), "made/here")
+			err := errors.Join(
+				os.WriteFile(from+"/big", []byte(strings.Repeat("x", 3<<20)), 0o600),
+				os.MkdirAll(from+"/dir/empty", 0o750),
+				os.WriteFile(from+"/dir/run", []byte("#!/bin/sh\n"), 0o755),
+				os.Symlink("../big", from+"/dir/link"),
+				os.Symlink("dir", from+"/other"),
+				os.Chtimes(from+"/dir/run", modified, modified),
+				os.Chtimes(from+"/dir", modified, modified),
+			)
+			if err != nil {
+				s.Fatalf("host: %v", err)
+			}
+			var in, out sandbox.CopyProgress
+			if err := s.Files().CopyIn(s.ctx, from, "in/to", &sandbox.CopyOptions{Progress: func(p sandbox.CopyProgress) { in = p }}); err != nil {
+				s.Errorf("copy in: %v", err)
+			}
+			s.same("what is in the sandbox", s.list("in/to", true), "file big\ndir dir\ndir dir/empty\nlink dir/link -> ../big\nfile dir/run\nlink other -> dir\n")
+			for range 2 { // the second time over what is there
+				if err := s.Files().CopyOut(s.ctx, "in/to", to, &sandbox.CopyOptions{Progress: func(p sandbox.CopyProgress) { out = p }}); err != nil {
+					s.Errorf("copy out: %v", err)
+				}
+				s.same("what came out", s.hostTree(to), s.hostTree(from))
+			}
+			for _, p := range []sandbox.CopyProgress{in, out} {
+				if p.Name == "" || p.Entries != 6 || p.Bytes < 3<<20 || p.Bytes > 3<<20+64<<10 {
+					s.Errorf("the last progress is %+v", p)
+				}
+			}
+			if err := s.Files().CopyOut(s.ctx, "in/to/dir/run", to, nil); err != nil {
+				s.Errorf("copy out of a file: %v", err)
+			}
+			if got, err := os.ReadFile(to + "/run"); err != nil || string(got) != "#!/bin/sh\n" {
+				s.Errorf("a file that came out has %q, %v", got, err)
+			}
+			for what, err := range map[string]error{
+				"in":  s.Files().CopyIn(s.ctx, from, "other", &sandbox.CopyOptions{MaxSize: 1 << 20}),
+				"out": s.Files().CopyOut(s.ctx, "in/to", to, &sandbox.CopyOptions{MaxSize: 1 << 20}),
+			} {
+				if !errors.Is(err, sandbox.ErrTooLarge) {
+					s.Errorf("a copy %s of more than is allowed: %v", what, err)
+				}
+			}
+			if err := s.Files().CopyIn(s.ctx, from+"/none", "other", nil); !errors.Is(err, fs.ErrNotExist) {
+				s.Errorf("a copy of nothing: %v", err)
+			}
 		},
 	}, {
 		Name:  "hard-links-are-kept-together",
@@ -147,6 +203,33 @@ func tarCases() []Case {
 			}
 		},
 	}}
+}
+
+// hostTree renders a directory of this machine, a file a line.
+func (s *subject) hostTree(dir string) string {
+	s.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || name == dir {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%s %s", strings.TrimPrefix(name, dir), info.Mode())
+		if link, err := os.Readlink(name); err == nil {
+			fmt.Fprintf(&b, " -> %s\n", link)
+			return nil
+		}
+		content, _ := os.ReadFile(name)
+		fmt.Fprintf(&b, " %x %s\n", sha256.Sum256(content), info.ModTime().UTC().Format(time.DateOnly))
+		return nil
+	})
+	if err != nil {
+		s.Errorf("host: %v", err)
+	}
+	return b.String()
 }
 
 // blocks returns an archive without its end.

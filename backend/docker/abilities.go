@@ -17,9 +17,9 @@ var (
 	_ backend.Dialer = (*instance)(nil)
 )
 
-// Files reaches the container's files, each by a process of its user.
-func (i *instance) Files() backend.Files {
-	return &files.Client{Start: i.Start, Program: agent.FilesCommand()}
+// File works on the container's files, by a process of its user.
+func (i *instance) File(ctx context.Context, r *backend.FileRequest) error {
+	return (&files.Client{Start: i.Start, Program: agent.FilesCommand()}).File(ctx, r)
 }
 
 // Dial connects to a port through the agent, so a network is not needed.

@@ -133,7 +133,7 @@ func (i *instance) startInOpen(ctx context.Context, l *link, s *backend.Spec) (b
 		spec.Dir, spec.User, spec.Env = "/", s.User, s.Env
 		return l.Start(ctx, spec)
 	}}
-	if err := opener.Open(ctx, workspace); err != nil {
+	if err := opener.File(ctx, &backend.FileRequest{Op: backend.FileChmod, Name: workspace, Mode: 0o700}); err != nil {
 		return nil, closedStart(ctx, err)
 	}
 	p, err := l.Start(ctx, s)

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -14,36 +15,42 @@ import (
 
 var _ backend.Filer = (*instance)(nil)
 
-// Files returns the sandbox's files. They lie in a temporary directory of the
-// machine's, which is made when they are first asked for, and goes with the
-// sandbox.
-func (i *instance) Files() backend.Files {
-	return files.Translated(i.resolve)
+// File implements [backend.Filer].
+func (i *instance) File(ctx context.Context, r *backend.FileRequest) error {
+	return files.Translated(ctx, r, resolve, func(string) (backend.Filer, error) {
+		root, err := i.files()
+		if err != nil {
+			return nil, err
+		}
+		return files.In(root, filepath.Join(root.Name(), "workspace")), nil
+	})
 }
 
-// Files returns the files of the process's sandbox.
-func (p *Process) Files() backend.Files { return p.command.inst.Files() }
+// Root returns the file system of the process's sandbox, in which "workspace" is the
+// start directory, or an error when the sandbox has ended. It lies in a temporary
+// directory of the machine's, which is made when it is first needed and goes with the
+// sandbox. It is not to be closed.
+func (p *Process) Root() (*os.Root, error) { return p.command.inst.files() }
 
 // resolve returns the name below the directory that is the sandbox's root.
-func (i *instance) resolve(name string) (backend.Files, string, error) {
+func resolve(name string) (dir, inside string, err error) {
 	if !path.IsAbs(name) {
 		name = "/workspace/" + name
 	} else if rest, ok := strings.CutPrefix(name, "/home/user"); ok && (rest == "" || rest[0] == '/') {
 		name = "/workspace" + rest
 	}
-	tree, err := i.tree()
-	return tree, "." + name, err
+	return "", "." + name, nil
 }
 
-// tree returns the sandbox's files, and makes them on the first call.
-func (i *instance) tree() (backend.Files, error) {
+// files returns the sandbox's file system, and makes it on the first call.
+func (i *instance) files() (*os.Root, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.lost || i.closing {
 		return nil, errGone
 	}
 	if i.root != nil {
-		return i.files(), nil
+		return i.root, nil
 	}
 	dir, err := os.MkdirTemp("", "sandbox-fake-")
 	if err != nil {
@@ -62,14 +69,10 @@ func (i *instance) tree() (backend.Files, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	i.root = root
-	return i.files(), nil
+	return root, nil
 }
 
-func (i *instance) files() backend.Files {
-	return files.In(i.root, filepath.Join(i.root.Name(), "workspace"))
-}
-
-// removeFiles removes what tree has made.
+// removeFiles removes what files has made.
 func (i *instance) removeFiles() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

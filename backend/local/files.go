@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,26 +12,20 @@ import (
 
 var _ backend.Filer = (*instance)(nil)
 
-// Files implements [backend.Filer]. What is reachable is what is below the start
+// File implements [backend.Filer]. What is reachable is what is below the start
 // directory, under its own name, /workspace or /home/user, below TMPDIR, and below the
 // machine's /tmp, where commands and files mean the same place. No name leads out of
 // the one of them in which it begins.
-func (i *instance) Files() backend.Files { return files.Translated(i.resolve) }
-
-func (i *instance) resolve(name string) (f backend.Files, inside string, err error) {
-	dir, inside := i.work(), name
-	if filepath.IsAbs(name) {
-		if dir, inside, err = i.below(name); err != nil {
-			return nil, "", err
-		}
-	}
-	f, err = i.backend.runner.files(i, dir)
-	return f, inside, err
+func (i *instance) File(ctx context.Context, r *backend.FileRequest) error {
+	return files.Translated(ctx, r, i.resolve, func(dir string) (backend.Filer, error) { return i.backend.runner.files(i, dir) })
 }
 
-// below returns the directory in which an absolute name begins, and the rest of the
-// name. It is not cleaned: where ".." leads is found out on the way.
-func (i *instance) below(name string) (dir, inside string, err error) {
+// resolve returns the directory in which a name begins, and the rest of the name. It is
+// not cleaned: where ".." leads is found out on the way.
+func (i *instance) resolve(name string) (dir, inside string, err error) {
+	if !filepath.IsAbs(name) {
+		return i.work(), name, nil
+	}
 	for _, d := range []struct{ name, dir string }{
 		{aliases[0], i.work()}, {aliases[1], i.work()}, {i.work(), i.work()}, {i.tmp(), i.tmp()}, {hostTmp, hostTmp},
 	} {
@@ -46,7 +41,7 @@ func (i *instance) below(name string) (dir, inside string, err error) {
 const hostTmp = "/tmp"
 
 // tree returns the files below dir as the service itself reaches them.
-func (i *instance) tree(dir string) (backend.Files, error) {
+func (i *instance) tree(dir string) (backend.Filer, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.destroying != nil || i.destroyed {

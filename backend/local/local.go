@@ -110,7 +110,7 @@ type runner interface {
 	start(ctx context.Context, o *order, spec *backend.Spec) (process, error)
 
 	// files reaches what is below dir, with the rights of i's user.
-	files(i *instance, dir string) (backend.Files, error)
+	files(i *instance, dir string) (backend.Filer, error)
 
 	// sweep ends every process of a user that belongs to one sandbox.
 	sweep(ctx context.Context, u account) error

@@ -96,7 +96,7 @@ func (r *agentRunner) start(ctx context.Context, o *order, spec *backend.Spec) (
 	return p, err
 }
 
-func (r *agentRunner) files(i *instance, dir string) (backend.Files, error) {
+func (r *agentRunner) files(i *instance, dir string) (backend.Filer, error) {
 	return &files.Client{Start: i.Start, Program: agent.FilesCommand(), Root: dir}, nil
 }
 

@@ -39,7 +39,7 @@ func (groupRunner) start(ctx context.Context, o *order, spec *backend.Spec) (pro
 
 // files has the service itself reach them, which it may only do as the user whose
 // they are.
-func (groupRunner) files(i *instance, dir string) (backend.Files, error) {
+func (groupRunner) files(i *instance, dir string) (backend.Filer, error) {
 	if i.user.own {
 		return nil, errors.ErrUnsupported
 	}

@@ -27,7 +27,7 @@ func (r noRunner) start(context.Context, *order, *backend.Spec) (process, error)
 	return nil, r.prepare()
 }
 
-func (r noRunner) files(*instance, string) (backend.Files, error) { return nil, r.prepare() }
+func (r noRunner) files(*instance, string) (backend.Filer, error) { return nil, r.prepare() }
 
 func (noRunner) sweep(context.Context, account) error { return nil }
 

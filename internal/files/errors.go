@@ -2,6 +2,7 @@ package files
 
 import (
 	"archive/tar"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -30,14 +31,35 @@ var kinds = []struct {
 	{"no-space", backend.ErrNoSpace},
 	{"loop", backend.ErrLinkLoop},
 	{"archive", backend.ErrArchive},
+	{"unsupported", errors.ErrUnsupported},
 }
 
-// pathError returns err as Files promises it.
-func pathError(op, name string, err error) error {
+// pathError returns the error of r as backend.Filer promises it.
+func pathError(r *backend.FileRequest, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	name := r.Name
+	if other := (aboutError{}); errors.As(err, &other) {
+		name = other.name
+	}
+	return &fs.PathError{Op: string(r.Op), Path: name, Err: cause(err)}
+}
+
+// An aboutError is about another name than its request's.
+type aboutError struct {
+	error
+	name string
+}
+
+func (e aboutError) Unwrap() error { return e.error }
+
+// about returns err, unless it is nil, as one that is about name.
+func about(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &fs.PathError{Op: op, Path: name, Err: cause(err)}
+	return aboutError{err, name}
 }
 
 // A told is a promised cause that says more of itself.
@@ -87,7 +109,7 @@ func cause(err error) error {
 		}
 	}
 	for _, k := range kinds {
-		if errors.Is(err, k.err) {
+		if errors.Is(err, k.err) && (errno == 0 || k.err != errors.ErrUnsupported) {
 			return k.err
 		}
 	}

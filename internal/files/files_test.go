@@ -5,12 +5,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -78,8 +80,63 @@ func through(dir, root string) *files.Client {
 	}}
 }
 
+// A filer has a method for each operation.
+type filer struct{ backend.Filer }
+
+func (f filer) Stat(ctx context.Context, name string) (info backend.FileInfo, err error) {
+	err = f.File(ctx, &backend.FileRequest{Op: backend.FileStat, Name: name, Found: func(i backend.FileInfo) bool { info = i; return true }})
+	return info, err
+}
+
+func (f filer) List(ctx context.Context, name string, recursive bool) (all []backend.FileInfo, err error) {
+	err = f.File(ctx, &backend.FileRequest{Op: backend.FileList, Flags: recursively(recursive), Name: name, Found: func(i backend.FileInfo) bool {
+		all = append(all, i)
+		return true
+	}})
+	return all, err
+}
+
+func recursively(recursive bool) backend.FileFlags {
+	if recursive {
+		return backend.FileRecursive
+	}
+	return 0
+}
+
+func (f filer) Read(ctx context.Context, name string, offset, limit int64) (string, error) {
+	var b strings.Builder
+	err := f.File(ctx, &backend.FileRequest{Op: backend.FileRead, Name: name, Offset: offset, Limit: limit, Output: &b})
+	return b.String(), err
+}
+
+func (f filer) Write(ctx context.Context, name string, content io.Reader, mode fs.FileMode) error {
+	return f.File(ctx, &backend.FileRequest{Op: backend.FileWrite, Name: name, Content: content, Mode: mode})
+}
+
+func (f filer) Mkdir(ctx context.Context, name string, mode fs.FileMode) error {
+	return f.File(ctx, &backend.FileRequest{Op: backend.FileMkdir, Name: name, Mode: mode})
+}
+
+func (f filer) Remove(ctx context.Context, name string, recursive bool) error {
+	return f.File(ctx, &backend.FileRequest{Op: backend.FileRemove, Flags: recursively(recursive), Name: name})
+}
+
+func (f filer) Rename(ctx context.Context, from, to string) error {
+	return f.File(ctx, &backend.FileRequest{Op: backend.FileRename, Name: from, To: to})
+}
+
+func (f filer) ReadTar(ctx context.Context, name string) ([]byte, error) {
+	var b bytes.Buffer
+	err := f.File(ctx, &backend.FileRequest{Op: backend.FileReadTar, Name: name, Output: &b})
+	return b.Bytes(), err
+}
+
+func (f filer) WriteTar(ctx context.Context, name string, archive io.Reader) error {
+	return f.File(ctx, &backend.FileRequest{Op: backend.FileWriteTar, Name: name, Content: archive})
+}
+
 // each runs f on every way to the files of a directory.
-func each(t *testing.T, f func(t *testing.T, dir string, fl backend.Files)) {
+func each(t *testing.T, f func(t *testing.T, dir string, fl filer)) {
 	t.Run("root", func(t *testing.T) {
 		dir := t.TempDir()
 		root, err := os.OpenRoot(dir)
@@ -87,15 +144,15 @@ func each(t *testing.T, f func(t *testing.T, dir string, fl backend.Files)) {
 			t.Fatal(err)
 		}
 		defer root.Close()
-		f(t, dir, files.In(root, dir))
+		f(t, dir, filer{files.In(root, dir)})
 	})
 	t.Run("process-with-root", func(t *testing.T) {
 		dir := t.TempDir()
-		f(t, dir, through(dir, "."))
+		f(t, dir, filer{through(dir, ".")})
 	})
 	t.Run("process-everywhere", func(t *testing.T) {
 		dir := t.TempDir()
-		f(t, dir, through(dir, ""))
+		f(t, dir, filer{through(dir, "")})
 	})
 }
 
@@ -114,27 +171,21 @@ func wantCause(t *testing.T, what string, err, cause error) {
 	}
 }
 
-func read(t *testing.T, fl backend.Files, name string, offset, limit int64) string {
+func read(t *testing.T, fl filer, name string, offset, limit int64) string {
 	t.Helper()
-	r, err := fl.Read(t.Context(), name, offset, limit)
+	content, err := fl.Read(t.Context(), name, offset, limit)
 	must(t, err)
-	defer r.Close()
-	b, err := io.ReadAll(r)
-	must(t, err)
-	return string(b)
+	return content
 }
 
-func readError(t *testing.T, fl backend.Files, name string) error {
+func readError(t *testing.T, fl filer, name string) error {
 	t.Helper()
-	r, err := fl.Read(t.Context(), name, 0, -1)
-	if err == nil {
-		r.Close()
-	}
+	_, err := fl.Read(t.Context(), name, 0, 0)
 	return err
 }
 
 func TestWriteAndRead(t *testing.T) {
-	each(t, func(t *testing.T, dir string, fl backend.Files) {
+	each(t, func(t *testing.T, dir string, fl filer) {
 		ctx := t.Context()
 		big := strings.Repeat("0123456789abcdef", 1<<17)
 		must(t, fl.Write(ctx, "f", strings.NewReader(big), 0o640))
@@ -146,14 +197,14 @@ func TestWriteAndRead(t *testing.T) {
 		for _, tt := range []struct {
 			offset, limit int64
 			want          string
-		}{{0, -1, big}, {3, 4, "3456"}, {int64(len(big)) - 2, 10, "ef"}, {int64(len(big)) + 5, -1, ""}, {0, 0, ""}} {
+		}{{0, 0, big}, {3, 4, "3456"}, {int64(len(big)) - 2, 10, "ef"}, {int64(len(big)) + 5, 0, ""}} {
 			if got := read(t, fl, "f", tt.offset, tt.limit); got != tt.want {
 				t.Errorf("Read from %d, at most %d: %d bytes, want %d", tt.offset, tt.limit, len(got), len(tt.want))
 			}
 		}
 		must(t, os.Symlink("f", dir+"/link"))
 		must(t, fl.Write(ctx, "link", strings.NewReader("new"), 0o755))
-		if got := read(t, fl, "f", 0, -1); got != "new" {
+		if got := read(t, fl, "f", 0, 0); got != "new" {
 			t.Errorf("a write through a link gave %q", got)
 		}
 		if info, err := os.Lstat(dir + "/link"); err != nil || info.Mode()&fs.ModeSymlink == 0 {
@@ -163,25 +214,21 @@ func TestWriteAndRead(t *testing.T) {
 }
 
 func TestFailedWriteLeavesTheOldContent(t *testing.T) {
-	each(t, func(t *testing.T, dir string, fl backend.Files) {
+	each(t, func(t *testing.T, dir string, fl filer) {
 		must(t, fl.Write(t.Context(), "f", strings.NewReader("old"), 0o644))
-		broken := errors.New("broken")
-		err := fl.Write(t.Context(), "f", io.MultiReader(strings.NewReader("half"), iotest.ErrReader(broken)), 0o644)
-		if !errors.Is(err, broken) {
-			t.Errorf("Write gave %v, want the content's error", err)
+		broken := io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errors.New("broken")))
+		if err := fl.Write(t.Context(), "f", broken, 0o644); err == nil {
+			t.Error("Write of a content that fails gave no error")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		content := &stalling{stalled: cancel, release: make(chan struct{})}
-		defer close(content.release)
-		if err := fl.Write(ctx, "f", content, 0o644); !errors.Is(err, context.Canceled) {
+		if err := fl.Write(ctx, "f", &ending{cancel: cancel}, 0o644); !errors.Is(err, context.Canceled) {
 			t.Errorf("Write gave %v, want its context's error", err)
 		}
 		ctx, cancel = context.WithCancel(t.Context())
-		archive := &stalling{stalled: cancel, release: content.release}
-		if err := fl.WriteTar(ctx, ".", archive); !errors.Is(err, context.Canceled) {
+		if err := fl.WriteTar(ctx, ".", &ending{cancel: cancel}); !errors.Is(err, context.Canceled) {
 			t.Errorf("WriteTar gave %v, want its context's error", err)
 		}
-		if got := read(t, fl, "f", 0, -1); got != "old" {
+		if got := read(t, fl, "f", 0, 0); got != "old" {
 			t.Errorf("a failed write left %q", got)
 		}
 		entries, err := os.ReadDir(dir)
@@ -192,28 +239,27 @@ func TestFailedWriteLeavesTheOldContent(t *testing.T) {
 	})
 }
 
-// stalling is a content of which a half comes, and then nothing until it is released.
-type stalling struct {
-	stalled func() // is called when nothing comes
-	begun   bool
-	release chan struct{}
+// ending is a content of which a half comes, and then its context ends.
+type ending struct {
+	begun  bool
+	cancel func()
 }
 
-func (s *stalling) Read(p []byte) (int, error) {
-	if !s.begun {
-		s.begun = true
+func (e *ending) Read(p []byte) (int, error) {
+	if !e.begun {
+		e.begun = true
 		return copy(p, "half"), nil
 	}
-	s.stalled()
-	<-s.release
-	return 0, io.ErrUnexpectedEOF
+	e.cancel()
+	return 0, context.Canceled
 }
 
-func list(t *testing.T, fl backend.Files, name string, recursive bool) []string {
+func list(t *testing.T, fl filer, name string, recursive bool) []string {
 	t.Helper()
 	var got []string
-	for info, err := range fl.List(t.Context(), name, recursive) {
-		must(t, err)
+	all, err := fl.List(t.Context(), name, recursive)
+	must(t, err)
+	for _, info := range all {
 		line := info.Mode.Type().String() + " " + info.Path
 		if info.Target != "" {
 			line += " -> " + info.Target
@@ -224,7 +270,7 @@ func list(t *testing.T, fl backend.Files, name string, recursive bool) []string 
 }
 
 func TestDirectories(t *testing.T) {
-	each(t, func(t *testing.T, dir string, fl backend.Files) {
+	each(t, func(t *testing.T, dir string, fl filer) {
 		ctx := t.Context()
 		must(t, fl.Mkdir(ctx, "a/b", 0o755))
 		must(t, fl.Mkdir(ctx, "a/b", 0o755))
@@ -249,7 +295,7 @@ func TestDirectories(t *testing.T) {
 }
 
 func TestTypedErrors(t *testing.T) {
-	each(t, func(t *testing.T, dir string, fl backend.Files) {
+	each(t, func(t *testing.T, dir string, fl filer) {
 		ctx := t.Context()
 		must(t, os.Mkdir(dir+"/d", 0o755))
 		must(t, os.WriteFile(dir+"/f", nil, 0o644))
@@ -290,9 +336,8 @@ func TestTypedErrors(t *testing.T) {
 		wantCause(t, "Rename of nothing", fl.Rename(ctx, "no", "x"), fs.ErrNotExist)
 		wantCause(t, "Write to a loop of links", write("loop"), backend.ErrLinkLoop)
 		wantCause(t, "Read of a loop of links", readError(t, fl, "loop"), backend.ErrLinkLoop)
-		for _, err := range fl.List(ctx, "f", false) {
-			wantCause(t, "List of a file", err, backend.ErrNotDirectory)
-		}
+		_, err = fl.List(ctx, "f", false)
+		wantCause(t, "List of a file", err, backend.ErrNotDirectory)
 		if _, err := fl.ReadTar(ctx, "fifo"); !errors.Is(err, backend.ErrSpecialFile) {
 			t.Errorf("ReadTar of a FIFO gave %v", err)
 		}
@@ -302,7 +347,7 @@ func TestTypedErrors(t *testing.T) {
 func TestNothingLeadsOutOfARoot(t *testing.T) {
 	outside := t.TempDir()
 	must(t, os.WriteFile(outside+"/secret", []byte("secret"), 0o666))
-	each(t, func(t *testing.T, dir string, fl backend.Files) {
+	each(t, func(t *testing.T, dir string, fl filer) {
 		if strings.HasSuffix(t.Name(), "everywhere") {
 			t.Skip("there is no outside")
 		}
@@ -334,7 +379,7 @@ func TestNothingLeadsOutOfARoot(t *testing.T) {
 }
 
 func TestTar(t *testing.T) {
-	each(t, func(t *testing.T, dir string, fl backend.Files) {
+	each(t, func(t *testing.T, dir string, fl filer) {
 		ctx := t.Context()
 		must(t, fl.Mkdir(ctx, "src/sub/empty", 0o755))
 		big := strings.Repeat("x", 1<<20)
@@ -346,11 +391,8 @@ func TestTar(t *testing.T) {
 		must(t, os.Chmod(dir+"/src/sub", 0o555))
 		defer os.Chmod(dir+"/src/sub", 0o755)
 
-		r, err := fl.ReadTar(ctx, "src")
+		archive, err := fl.ReadTar(ctx, "src")
 		must(t, err)
-		archive, err := io.ReadAll(r)
-		must(t, err)
-		must(t, r.Close())
 		must(t, fl.WriteTar(ctx, "dst", bytes.NewReader(archive)))
 		defer os.Chmod(dir+"/dst/sub", 0o755)
 		want := list(t, fl, "src", true)
@@ -363,7 +405,7 @@ func TestTar(t *testing.T) {
 		if diff := cmp.Diff(want, list(t, fl, "dst", true)); diff != "" {
 			t.Errorf("unpacked (-want +got):\n%s", diff)
 		}
-		if got := read(t, fl, "dst/sub/big", 0, -1); got != big {
+		if got := read(t, fl, "dst/sub/big", 0, 0); got != big {
 			t.Errorf("the big file has %d bytes", len(got))
 		}
 		for name, mode := range map[string]fs.FileMode{"dst/sub": fs.ModeDir | 0o555, "dst/sub/big": 0o600, "dst/\xffname": 0o755} {
@@ -380,7 +422,7 @@ func TestTar(t *testing.T) {
 }
 
 func TestTarRefusesToLeadOut(t *testing.T) {
-	each(t, func(t *testing.T, dir string, fl backend.Files) {
+	each(t, func(t *testing.T, dir string, fl filer) {
 		must(t, os.MkdirAll(dir+"/other", 0o755))
 		for name, entries := range map[string][]tar.Header{
 			"dots":           {{Name: "../x", Typeflag: tar.TypeReg}},
@@ -419,9 +461,11 @@ func TestShrinkingFile(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	must(t, err)
 	defer root.Close()
-	r, err := files.In(root, dir).ReadTar(t.Context(), ".")
-	must(t, err)
+	r, w := io.Pipe()
 	defer r.Close()
+	go func() {
+		w.CloseWithError(files.In(root, dir).File(t.Context(), &backend.FileRequest{Op: backend.FileReadTar, Name: ".", Output: w}))
+	}()
 	entries := tar.NewReader(r)
 	h, err := entries.Next()
 	must(t, err)
@@ -440,5 +484,29 @@ func TestShrinkingFile(t *testing.T) {
 	}
 	if _, err := entries.Next(); err != io.EOF {
 		t.Errorf("the archive ends with %v", err)
+	}
+}
+
+// TestEveryFieldOfARequestTravels checks that what a Client is asked for, its process
+// is asked for, too.
+func TestEveryFieldOfARequestTravels(t *testing.T) {
+	want := &backend.FileRequest{}
+	for i := range reflect.ValueOf(want).Elem().NumField() {
+		switch f := reflect.ValueOf(want).Elem().Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString(fmt.Sprintf("%d \xff\n\"", i))
+		case reflect.Int64:
+			f.SetInt(int64(1<<40 + i))
+		case reflect.Uint32:
+			f.SetUint(uint64(1<<31 + i))
+		case reflect.Interface, reflect.Func: // Content, Output and Found are the process's own
+		default:
+			t.Errorf("a field of kind %v", f.Kind())
+		}
+	}
+	got, err := files.DecodeRequest(files.EncodeRequest(want))
+	must(t, err)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("decoded (-want +got):\n%s", diff)
 	}
 }

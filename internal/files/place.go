@@ -17,6 +17,7 @@ type place interface {
 	Lstat(name string) (fs.FileInfo, error)
 	Readlink(name string) (string, error)
 	MkdirAll(name string, perm fs.FileMode) error
+	Chmod(name string, mode fs.FileMode) error
 	Remove(name string) error
 	RemoveAll(name string) error
 	Rename(from, to string) error
@@ -32,6 +33,7 @@ func (everywhere) Stat(name string) (fs.FileInfo, error)        { return os.Stat
 func (everywhere) Lstat(name string) (fs.FileInfo, error)       { return os.Lstat(name) }
 func (everywhere) Readlink(name string) (string, error)         { return os.Readlink(name) }
 func (everywhere) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
+func (everywhere) Chmod(name string, mode fs.FileMode) error    { return os.Chmod(name, mode) }
 func (everywhere) Remove(name string) error                     { return os.Remove(name) }
 func (everywhere) RemoveAll(name string) error                  { return os.RemoveAll(name) }
 func (everywhere) Rename(from, to string) error                 { return os.Rename(from, to) }

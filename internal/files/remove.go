@@ -7,24 +7,26 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/sandbox-go/sandbox/backend"
 )
 
-// Remove asks the kernel for one entry first: that it refuses because the directory
+// remove asks the kernel for one entry first: that it refuses because the directory
 // is not empty says that nothing else is in the way, as a mount point or a parent
 // that cannot be written would be. So nothing is deleted before it is known that
 // all can be.
-func (t *Tree) Remove(ctx context.Context, name string, recursive bool) error {
-	err := t.keepsStart(name)
+func (t *Tree) remove(ctx context.Context, r *backend.FileRequest) error {
+	err := t.keepsStart(r.Name)
 	if err == nil {
-		err = t.place.Remove(name)
+		err = t.place.Remove(r.Name)
 	}
-	if !recursive || !errors.Is(err, syscall.ENOTEMPTY) {
-		return pathError("remove", name, err)
-	}
-	if err := t.removableBelow(ctx, name); err != nil {
+	if r.Flags&backend.FileRecursive == 0 || !errors.Is(err, syscall.ENOTEMPTY) {
 		return err
 	}
-	return pathError("remove", name, t.place.RemoveAll(name))
+	if err := t.removableBelow(ctx, r.Name); err != nil {
+		return err
+	}
+	return t.place.RemoveAll(r.Name)
 }
 
 // keepsStart refuses what would take the start directory away: a name of it, or of
@@ -63,14 +65,14 @@ func (t *Tree) removableBelow(ctx context.Context, name string) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EMFILE):
 		return nil // removed meanwhile, or deeper than a name can say
 	case err != nil:
-		return pathError("remove", name, err)
+		return about(name, err)
 	}
 	defer dir.Close()
 	if len(names) == 0 {
 		return nil
 	}
 	if err := mayChange(dir); err != nil {
-		return pathError("remove", name, err)
+		return about(name, err)
 	}
 	for _, entry := range names {
 		entry = join(name, entry)
@@ -79,7 +81,7 @@ func (t *Tree) removableBelow(ctx context.Context, name string) error {
 			continue
 		}
 		if isMount(dir, info) {
-			return pathError("remove", entry, syscall.EBUSY)
+			return about(entry, syscall.EBUSY)
 		}
 		if err := t.removableBelow(ctx, entry); err != nil {
 			return err
@@ -88,12 +90,12 @@ func (t *Tree) removableBelow(ctx context.Context, name string) error {
 	return nil
 }
 
-// Rename moves an entry. Two names of the start directory may be two mounts of it,
+// rename moves an entry. Two names of the start directory may be two mounts of it,
 // between which the kernel moves nothing; then both are taken as relative ones.
-func (t *Tree) Rename(_ context.Context, from, to string) error {
+func (t *Tree) rename(from, to string) error {
 	for _, name := range []string{from, to} {
 		if err := t.keepsStart(name); err != nil {
-			return pathError("rename", name, err)
+			return about(name, err)
 		}
 	}
 	err := t.place.Rename(from, to)
@@ -105,10 +107,10 @@ func (t *Tree) Rename(_ context.Context, from, to string) error {
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, missing := t.place.Lstat(from); missing == nil {
-			return pathError("rename", to, err)
+			return about(to, err)
 		}
 	}
-	return pathError("rename", from, err)
+	return err
 }
 
 func otherFileSystem(to string) error {

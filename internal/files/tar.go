@@ -3,6 +3,7 @@ package files
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -16,26 +17,32 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 )
 
-func (t *Tree) ReadTar(ctx context.Context, name string) (io.ReadCloser, error) {
-	info, err := t.place.Stat(name)
-	if err == nil && !info.IsDir() {
-		err = regular(info)
+// readTar writes an archive. On an error it lacks its end marker.
+func (t *Tree) readTar(ctx context.Context, r *backend.FileRequest) error {
+	info, err := t.place.Stat(r.Name)
+	if err != nil {
+		return err
+	}
+	archive := tar.NewWriter(r.Output)
+	if !info.IsDir() {
+		err = t.addFile(archive, path.Base(r.Name), r.Name)
+	} else if err = t.readable(ctx, r.Name); err == nil {
+		err = t.walk(ctx, r.Name, "", true, func(d backend.FileInfo) error {
+			found(r, d)
+			return about(d.Path, t.add(archive, r.Name, d))
+		})
 	}
 	if err != nil {
-		return nil, pathError("read tar", name, err)
+		return err
 	}
-	if info.IsDir() {
-		if err := t.readable(ctx, name); err != nil {
-			return nil, err
-		}
+	return archive.Close()
+}
+
+// found tells that an entry is packed or unpacked now.
+func found(r *backend.FileRequest, d backend.FileInfo) {
+	if r.Found != nil {
+		r.Found(d)
 	}
-	r, w := io.Pipe()
-	stop := context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
-	go func() {
-		defer stop()
-		w.CloseWithError(t.writeTar(ctx, w, name, info))
-	}()
-	return r, nil
 }
 
 // readable says what in the directory name cannot be read, or nil: an archive that
@@ -49,7 +56,7 @@ func (t *Tree) readable(ctx context.Context, name string) error {
 		return nil // removed meanwhile
 	}
 	if err != nil {
-		return pathError("read tar", name, err)
+		return about(name, err)
 	}
 	defer dir.Close()
 	for _, entry := range names {
@@ -59,7 +66,7 @@ func (t *Tree) readable(ctx context.Context, name string) error {
 			continue
 		}
 		if err := mayRead(dir, entry, info); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return pathError("read tar", full, err)
+			return about(full, err)
 		}
 		if info.IsDir() {
 			if err := t.readable(ctx, full); err != nil {
@@ -68,26 +75,6 @@ func (t *Tree) readable(ctx context.Context, name string) error {
 		}
 	}
 	return nil
-}
-
-// writeTar writes the archive of name. On an error it lacks its end marker.
-func (t *Tree) writeTar(ctx context.Context, w io.Writer, name string, info fs.FileInfo) error {
-	archive := tar.NewWriter(w)
-	if !info.IsDir() {
-		if err := t.addFile(archive, path.Base(name), name); err != nil {
-			return err
-		}
-		return archive.Close()
-	}
-	for d, err := range t.List(ctx, name, true) {
-		if err != nil {
-			return err
-		}
-		if err := t.add(archive, name, d); err != nil {
-			return pathError("read tar", d.Path, err)
-		}
-	}
-	return archive.Close()
 }
 
 func (t *Tree) add(archive *tar.Writer, name string, d backend.FileInfo) error {
@@ -141,39 +128,19 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *Tree) WriteTar(ctx context.Context, name string, archive io.Reader) error {
-	dir, err := t.openDir(name)
+// writeTar unpacks an archive, and reads what comes after its end marker.
+func (t *Tree) writeTar(ctx context.Context, r *backend.FileRequest) error {
+	dir, err := t.openDir(r.Name)
 	if err != nil {
-		return pathError("write tar", name, err)
+		return err
 	}
 	defer dir.Close()
-	source := &marked{Reader: readFrom(ctx, archive)}
-	entries := tar.NewReader(source)
-	var dirs []*tar.Header // which may not let files in, and have new times with each
-	for {
-		source.zeros = 0
-		header, err := entries.Next()
-		if err == io.EOF && source.zeros < blockSize {
-			err = io.ErrUnexpectedEOF
-		}
-		if err == io.EOF {
-			break
-		}
-		if err == nil && !describes(header) {
-			err = unpack(dir, header, entries)
-			if err != nil {
-				return pathError("write tar", header.Name, err)
-			}
-			if header.Typeflag == tar.TypeDir || header.Typeflag == typeDumpDir {
-				dirs = append(dirs, header)
-			}
-		}
-		if err == nil {
-			_, err = io.Copy(io.Discard, entries)
-		}
-		if err != nil {
-			return pathError("write tar", name, err)
-		}
+	dirs, links, err := t.unpackAll(ctx, r, dir)
+	if t.KeepInside {
+		err = cmp.Or(err, removeOutside(dir, links))
+	}
+	if err != nil {
+		return err
 	}
 	// What is below comes first, and of two entries for one directory the later last.
 	slices.SortStableFunc(dirs, func(a, b *tar.Header) int {
@@ -189,10 +156,70 @@ func (t *Tree) WriteTar(ctx context.Context, name string, archive io.Reader) err
 			err = dir.Chtimes(name, header.ModTime, header.ModTime)
 		}
 		if err != nil {
-			return pathError("write tar", header.Name, err)
+			return about(header.Name, err)
 		}
 	}
-	return nil
+	_, err = io.Copy(io.Discard, r.Content)
+	return err
+}
+
+// unpackAll unpacks each entry. It returns the directories, which may not let files in
+// and have new times with each, and the symbolic links.
+func (t *Tree) unpackAll(ctx context.Context, r *backend.FileRequest, dir *os.Root) (dirs, links []*tar.Header, err error) {
+	source := &marked{Reader: r.Content}
+	for entries := tar.NewReader(source); ; {
+		source.zeros = 0
+		header, err := entries.Next()
+		switch {
+		case err == io.EOF && source.zeros < blockSize:
+			return dirs, links, io.ErrUnexpectedEOF
+		case err == io.EOF:
+			return dirs, links, nil
+		case err == nil:
+			err = ctx.Err()
+		}
+		if err == nil && !describes(header) {
+			switch header.Typeflag {
+			case tar.TypeDir, typeDumpDir:
+				dirs = append(dirs, header)
+			case tar.TypeSymlink, tar.TypeLink: // which may be another name of a symbolic link
+				links = append(links, header)
+			}
+			found(r, backend.FileInfo{Path: header.Name, Size: header.Size})
+			err = about(header.Name, t.unpack(dir, header, entries))
+		}
+		if err == nil {
+			_, err = io.Copy(io.Discard, entries)
+		}
+		if err != nil {
+			return dirs, links, err
+		}
+	}
+}
+
+// removeOutside removes the links that lead out of dir, and names the first of them.
+// It is called when all are there, since one may lead through others.
+func removeOutside(dir *os.Root, links []*tar.Header) (first error) {
+	for _, link := range links {
+		name := filepath.Clean(link.Name)
+		if _, err := dir.Stat(name); err != nil && cause(err) == backend.ErrOutside {
+			first = cmp.Or(first, about(link.Name, errors.Join(err, dir.Remove(name))))
+		}
+	}
+	return first
+}
+
+// wanders reports whether it is not known where a symbolic link leads to: it begins
+// somewhere else, or goes up from what may be another link by the time it is followed.
+func wanders(link string) bool {
+	down := false
+	for part := range strings.SplitSeq(filepath.ToSlash(link), "/") {
+		if part == ".." && down {
+			return true
+		}
+		down = down || part != ".." && part != "." && part != ""
+	}
+	return path.IsAbs(link) || filepath.IsAbs(link)
 }
 
 // blockSize is what a tar archive is made of. It ends with blocks of zeros: one that
@@ -229,7 +256,7 @@ func describes(h *tar.Header) bool {
 // openDir opens a directory, which it makes when it is missing, as one that no
 // name leads out of.
 func (t *Tree) openDir(name string) (*os.Root, error) {
-	if err := t.Mkdir(context.Background(), name, 0o755); err != nil {
+	if err := t.mkdirAll(name, 0o755); err != nil {
 		return nil, err
 	}
 	if t.root != nil {
@@ -239,7 +266,7 @@ func (t *Tree) openDir(name string) (*os.Root, error) {
 }
 
 // unpack makes one entry of an archive.
-func unpack(dir *os.Root, h *tar.Header, content io.Reader) error {
+func (t *Tree) unpack(dir *os.Root, h *tar.Header, content io.Reader) error {
 	if !filepath.IsLocal(h.Name) {
 		return backend.ErrOutside
 	}
@@ -255,11 +282,19 @@ func unpack(dir *os.Root, h *tar.Header, content io.Reader) error {
 	}
 	switch h.Typeflag {
 	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
-		if err := In(dir, ".").create(context.Background(), name, content, fs.FileMode(h.Mode).Perm()); err != nil {
+		in := In(dir, ".")
+		f, err := in.create(name)
+		if err == nil {
+			err = in.fill(f, name, content, fs.FileMode(h.Mode).Perm())
+		}
+		if err != nil {
 			return err
 		}
 		return dir.Chtimes(name, h.ModTime, h.ModTime)
 	case tar.TypeSymlink:
+		if t.KeepInside && wanders(h.Linkname) {
+			return backend.ErrOutside
+		}
 		return dir.Symlink(h.Linkname, name)
 	case tar.TypeLink:
 		return dir.Link(filepath.Clean(h.Linkname), name)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path"
 	"slices"
@@ -16,8 +15,12 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 )
 
-// A Tree is a backend.Files of this process and its user.
+// A Tree is a backend.Filer of this process and its user.
 type Tree struct {
+	// KeepInside refuses an archive with a symbolic link that leads out of the
+	// directory into which it is unpacked.
+	KeepInside bool
+
 	place place
 	root  *os.Root // nil for everywhere
 	start string   // this process's name of the start directory, which is not to be removed
@@ -31,14 +34,54 @@ func In(root *os.Root, start string) *Tree { return &Tree{place: root, root: roo
 // the working directory.
 func Everywhere() *Tree { return &Tree{place: everywhere{}, start: "."} }
 
-var _ backend.Files = (*Tree)(nil)
+var _ backend.Filer = (*Tree)(nil)
 
-func (t *Tree) Stat(_ context.Context, name string) (backend.FileInfo, error) {
-	info, err := t.place.Stat(name)
-	if err != nil {
-		return backend.FileInfo{}, pathError("stat", name, err)
+const knownFlags = backend.FileRecursive | backend.FileParents | backend.FileKeepMode
+
+// File implements [backend.Filer]. FileReadTar and FileWriteTar call Found, unless it
+// is nil, for each entry when it is packed or unpacked.
+func (t *Tree) File(ctx context.Context, r *backend.FileRequest) error {
+	return pathError(r, t.do(ctx, r))
+}
+
+func (t *Tree) do(ctx context.Context, r *backend.FileRequest) error {
+	if r.Flags&^knownFlags != 0 {
+		return errors.ErrUnsupported
 	}
-	return describe(name, info), nil
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	switch r.Op {
+	case backend.FileStat:
+		return t.stat(r)
+	case backend.FileList:
+		return t.list(ctx, r)
+	case backend.FileRead:
+		return t.read(ctx, r)
+	case backend.FileWrite:
+		return t.write(r)
+	case backend.FileMkdir:
+		return t.mkdirAll(r.Name, r.Mode)
+	case backend.FileRemove:
+		return t.remove(ctx, r)
+	case backend.FileRename:
+		return t.rename(r.Name, r.To)
+	case backend.FileChmod:
+		return t.place.Chmod(r.Name, r.Mode)
+	case backend.FileReadTar:
+		return t.readTar(ctx, r)
+	case backend.FileWriteTar:
+		return t.writeTar(ctx, r)
+	}
+	return errors.ErrUnsupported
+}
+
+func (t *Tree) stat(r *backend.FileRequest) error {
+	info, err := t.place.Stat(r.Name)
+	if err == nil {
+		r.Found(describe(r.Name, info))
+	}
+	return err
 }
 
 func describe(name string, info fs.FileInfo) backend.FileInfo {
@@ -49,32 +92,39 @@ func describe(name string, info fs.FileInfo) backend.FileInfo {
 	return d
 }
 
-func (t *Tree) List(ctx context.Context, name string, recursive bool) iter.Seq2[backend.FileInfo, error] {
-	return func(yield func(backend.FileInfo, error) bool) {
-		info, err := t.place.Stat(name)
-		if err == nil && !info.IsDir() {
-			err = backend.ErrNotDirectory
-		}
-		if err != nil {
-			yield(backend.FileInfo{}, pathError("list", name, err))
-			return
-		}
-		t.list(ctx, name, "", recursive, yield)
+// errEnough ends a walk.
+var errEnough = errors.New("enough")
+
+func (t *Tree) list(ctx context.Context, r *backend.FileRequest) error {
+	info, err := t.place.Stat(r.Name)
+	if err == nil && !info.IsDir() {
+		err = backend.ErrNotDirectory
 	}
+	if err != nil {
+		return err
+	}
+	err = t.walk(ctx, r.Name, "", r.Flags&backend.FileRecursive != 0, func(d backend.FileInfo) error {
+		if !r.Found(d) {
+			return errEnough
+		}
+		return nil
+	})
+	if err == errEnough {
+		return nil
+	}
+	return err
 }
 
-// list describes what is in the directory below of name.
-func (t *Tree) list(ctx context.Context, name, below string, recursive bool, yield func(backend.FileInfo, error) bool) bool {
+// walk visits what is in the directory below of name, until visit returns an error.
+func (t *Tree) walk(ctx context.Context, name, below string, recursive bool, visit func(backend.FileInfo) error) error {
 	dir := join(name, below)
 	names, err := t.names(dir)
 	if err != nil {
-		yield(backend.FileInfo{}, pathError("list", dir, err))
-		return false
+		return about(dir, err)
 	}
 	for _, entry := range names {
 		if err := ctx.Err(); err != nil {
-			yield(backend.FileInfo{}, err)
-			return false
+			return err
 		}
 		full := join(dir, entry)
 		info, err := t.place.Lstat(full)
@@ -82,21 +132,22 @@ func (t *Tree) list(ctx context.Context, name, below string, recursive bool, yie
 			continue // removed meanwhile
 		}
 		if err != nil {
-			yield(backend.FileInfo{}, pathError("list", full, err))
-			return false
+			return about(full, err)
 		}
 		d := describe(path.Join(below, entry), info)
 		if info.Mode()&fs.ModeSymlink != 0 {
 			d.Target, _ = t.place.Readlink(full)
 		}
-		if !yield(d, nil) {
-			return false
+		if err := visit(d); err != nil {
+			return err
 		}
-		if recursive && info.IsDir() && !t.list(ctx, name, d.Path, recursive, yield) {
-			return false
+		if recursive && info.IsDir() {
+			if err := t.walk(ctx, name, d.Path, recursive, visit); err != nil {
+				return err
+			}
 		}
 	}
-	return true
+	return nil
 }
 
 // names returns the names in a directory, sorted.
@@ -123,40 +174,35 @@ func (t *Tree) openNames(dir string) (*os.File, []string, error) {
 	return f, names, nil
 }
 
-func (t *Tree) Read(ctx context.Context, name string, offset, limit int64) (io.ReadCloser, error) {
-	f, _, err := t.openRegular(name)
+func (t *Tree) read(ctx context.Context, r *backend.FileRequest) error {
+	f, _, err := t.openRegular(r.Name)
 	if err != nil {
-		return nil, pathError("read", name, err)
+		return err
 	}
-	if offset > 0 {
-		if _, err := f.Seek(offset, io.SeekStart); err != nil {
-			f.Close()
-			return nil, pathError("read", name, err)
-		}
+	defer f.Close()
+	if _, err := f.Seek(r.Offset, io.SeekStart); err != nil {
+		return err
 	}
-	var r io.Reader = f
-	if limit >= 0 {
-		r = io.LimitReader(f, limit)
+	var content io.Reader = bounded{ctx, f}
+	if r.Limit > 0 {
+		content = io.LimitReader(content, r.Limit)
 	}
-	return &reading{bounded{ctx, r}, f, name}, nil
+	_, err = io.Copy(r.Output, content)
+	return err
 }
 
-// A reading is of one file. Some, as /proc/self/mem, can be opened and not read.
-type reading struct {
-	r    bounded
-	file *os.File
-	name string
+// bounded is a Reader until its context ends.
+type bounded struct {
+	ctx context.Context
+	io.Reader
 }
 
-func (r *reading) Read(p []byte) (int, error) {
-	n, err := r.r.Read(p)
-	if err != nil && err != io.EOF && r.r.ctx.Err() == nil {
-		err = pathError("read", r.name, err)
+func (b bounded) Read(p []byte) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
 	}
-	return n, err
+	return b.Reader.Read(p)
 }
-
-func (r *reading) Close() error { return r.file.Close() }
 
 // openRegular opens a regular file for reading, and nothing else, without
 // blocking on what is something else.
@@ -193,50 +239,55 @@ func regular(info fs.FileInfo) error {
 	return nil
 }
 
-func (t *Tree) Write(ctx context.Context, name string, content io.Reader, mode fs.FileMode) error {
-	if strings.HasSuffix(name, "/") {
-		return pathError("write", name, backend.ErrIsDirectory)
+func (t *Tree) write(r *backend.FileRequest) error {
+	if strings.HasSuffix(r.Name, "/") {
+		return backend.ErrIsDirectory
 	}
-	final, err := target(t.place, name)
+	name, err := target(t.place, r.Name)
+	if err != nil {
+		return err
+	}
+	mode := r.Mode
+	switch info, err := t.place.Lstat(name); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case regular(info) != nil:
+		return regular(info)
+	case r.Flags&backend.FileKeepMode != 0:
+		mode = info.Mode().Perm()
+	}
+	dir := parent(name)
+	temp := join(dir, ".sandbox-"+rand.Text())
+	f, err := t.create(temp)
+	if r.Flags&backend.FileParents != 0 && errors.Is(err, fs.ErrNotExist) {
+		if err := t.mkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		f, err = t.create(temp)
+	}
 	if err == nil {
-		err = t.replaceable(final)
+		err = t.fill(f, temp, r.Content, mode)
 	}
 	if err != nil {
-		return pathError("write", name, err)
+		return err
 	}
-	temp := join(parent(final), ".sandbox-"+rand.Text())
-	if err := t.create(ctx, temp, content, mode); err != nil {
-		return pathError("write", name, err)
-	}
-	if err := t.place.Rename(temp, final); err != nil {
+	if err := t.place.Rename(temp, name); err != nil {
 		t.place.Remove(temp)
-		return pathError("write", name, err)
+		return err
 	}
 	return nil
 }
 
-// replaceable says why name cannot be replaced by a file, or nil.
-func (t *Tree) replaceable(name string) error {
-	info, err := t.place.Lstat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	}
-	return regular(info)
+// create makes a file that is not there.
+func (t *Tree) create(name string) (*os.File, error) {
+	return t.place.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// create makes a file of that content, or none.
-func (t *Tree) create(ctx context.Context, name string, content io.Reader, mode fs.FileMode) error {
-	f, err := t.place.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, readFrom(ctx, content))
-	if err == nil {
-		err = ctx.Err()
-	}
+// fill writes the content of f, which name is of, gives it its mode and closes it. It
+// removes it when that fails.
+func (t *Tree) fill(f *os.File, name string, content io.Reader, mode fs.FileMode) error {
+	_, err := io.Copy(f, content)
 	if err == nil {
 		err = f.Chmod(mode) // whatever the umask
 	}
@@ -247,10 +298,10 @@ func (t *Tree) create(ctx context.Context, name string, content io.Reader, mode 
 	return nil
 }
 
-func (t *Tree) Mkdir(_ context.Context, name string, mode fs.FileMode) error {
+func (t *Tree) mkdirAll(name string, mode fs.FileMode) error {
 	err := t.place.MkdirAll(name, mode)
 	if errors.Is(err, fs.ErrExist) {
 		err = backend.ErrNotDirectory
 	}
-	return pathError("mkdir", name, err)
+	return err
 }

@@ -68,17 +68,12 @@ func (c *console) sandbox() sandbox.Sandbox {
 }
 
 // files returns its files.
-func (c *console) files() sandbox.Files { return c.sandbox().Files() }
+func (c *console) files() *sandbox.Files { return c.sandbox().Files() }
 
 // content returns what a file holds.
 func (c *console) content(t *testing.T, name string) string {
 	t.Helper()
-	r, err := c.files().Read(t.Context(), name, 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	content, err := io.ReadAll(r)
+	content, err := c.files().ReadFile(t.Context(), name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +198,7 @@ func TestConsole(t *testing.T) {
 		p.wait(focus, "a <b>.txt")
 
 		// The ends of lines are kept.
-		if err := c.files().Write(t.Context(), "notes/a <b>.txt", strings.NewReader("x\r\ny\r\n"), 0o644); err != nil {
+		if err := c.files().WriteFile(t.Context(), "notes/a <b>.txt", []byte("x\r\ny\r\n"), nil); err != nil {
 			t.Fatal(err)
 		}
 		p.press(kb.Enter)

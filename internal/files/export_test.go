@@ -1,0 +1,6 @@
+package files
+
+var (
+	EncodeRequest = encodeRequest
+	DecodeRequest = decodeRequest
+)
