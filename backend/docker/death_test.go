@@ -172,7 +172,8 @@ func TestConnectingIsBounded(t *testing.T) {
 	p.restore()
 	begin := time.Now()
 	rec, err := sb.Run(ctx, sandbox.Command{Shell: "true"})
-	if err != nil || !errors.Is(rec.Err, docker.NoEngine) {
+	var refused *backend.StartError
+	if err != nil || !errors.As(rec.Err, &refused) || refused.Reason != backend.CannotStart {
 		t.Errorf("%v, %s", err, describe(rec))
 	}
 	if took := time.Since(begin); took > 50*time.Second {

@@ -29,15 +29,12 @@ func (l *link) follow() {
 	i.unlink(l)
 	settle := sync.OnceFunc(func() { close(l.settled) })
 	defer settle()
-	patience := time.Now().Add(answerTime)
+	defer time.AfterFunc(answerTime, settle).Stop()
 	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
 		if !i.check(i.alive) || i.isPaused() {
 			settle()
 		} else if i.reconnect() {
 			return
-		}
-		if time.Now().After(patience) {
-			settle()
 		}
 		select {
 		case <-time.After(backoff):
