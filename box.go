@@ -412,23 +412,10 @@ func (sb *box) Close(ctx context.Context) error {
 		return &Error{Op: "close", Sandbox: sb.id, Err: ctx.Err()}
 	}
 	// A backend that takes longer than ctx holds the next Close up, not this one.
-	closed := make(chan error, 1)
-	go func() {
+	err := answer(ctx, "Destroy", func() error {
 		defer func() { <-sb.closing }()
-		closed <- sb.close(ctx)
-	}()
-	var err error
-	select {
-	case err = <-closed:
-	case <-ctx.Done():
-		timer := time.NewTimer(answerTime)
-		defer timer.Stop()
-		select {
-		case err = <-closed:
-		case <-timer.C:
-			err = fmt.Errorf("%w: %w", ctx.Err(), noAnswer("Destroy"))
-		}
-	}
+		return sb.close(ctx)
+	})
 	if err != nil {
 		return &Error{Op: "close", Sandbox: sb.id, Err: err}
 	}
@@ -438,6 +425,26 @@ func (sb *box) Close(ctx context.Context) error {
 
 // answerTime is how long a backend may take to see that a context has ended.
 const answerTime = time.Second
+
+// answer calls do, which is to heed ctx, and waits no longer for it than answerTime
+// after that has ended. Call is what of the backend's it calls.
+func answer(ctx context.Context, call string, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(answerTime)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("%w: %w", ctx.Err(), noAnswer(call))
+	}
+}
 
 // close closes the sandbox for one caller of Close.
 func (sb *box) close(ctx context.Context) error {

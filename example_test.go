@@ -93,7 +93,7 @@ func ExampleExec_cancel() {
 		fmt.Println(err)
 		return
 	}
-	if err := ex.Cancel(); err != nil {
+	if err := ex.Cancel(ctx); err != nil {
 		fmt.Println(err) // names what is still there
 	}
 	rec := ex.Execution()

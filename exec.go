@@ -50,7 +50,9 @@ type Command struct {
 	Stderr io.Writer `json:"-"`
 
 	// OpenStdin keeps the input open, after what Stdin gives, for
-	// Exec.WriteStdin, until Exec.CloseStdin.
+	// Exec.WriteStdin, until Exec.CloseStdin. It has to be known at the start: a
+	// program that reads an open input waits until somebody writes or closes, where
+	// without it, it would see the end at once.
 	OpenStdin bool `json:"open_stdin,omitempty"`
 
 	// Terminal runs the command on a terminal of that size, where the backend
@@ -148,28 +150,32 @@ type Exec interface {
 	// are not mixed.
 	WriteStdin(ctx context.Context, p []byte) (int, error)
 
-	// CloseStdin ends the command's input after what was written. It may be
-	// called again. On a terminal it types the terminal's eof character. One from
+	// CloseStdin ends the command's input after what was written, and waits for
+	// writes that are being made. It may be called again. On a terminal it types the terminal's eof character. One from
 	// which a program reads keys instead of lines (raw mode, or any other
 	// without ICANON), or that has no eof character, is hung up: its programs
 	// get SIGHUP, and what they print afterwards is lost.
-	CloseStdin() error
+	CloseStdin(ctx context.Context) error
 
 	// Signal sends s to the command's process group. The error wraps
-	// os.ErrProcessDone when the command has ended.
-	Signal(s Signal) error
+	// os.ErrProcessDone when the command has ended. When ctx ends first it is ctx's,
+	// and the signal may still be sent. A backend that does not answer is given up
+	// after 12 s.
+	Signal(ctx context.Context, s Signal) error
 
-	// Resize changes the size of the command's terminal. The error wraps
-	// os.ErrProcessDone when the command has ended.
-	Resize(TerminalSize) error
+	// Resize changes the size of the command's terminal. Its errors and bounds are
+	// those of Signal.
+	Resize(ctx context.Context, size TerminalSize) error
 
 	// Cancel kills the command and everything that it started, and returns when
 	// all is gone: nil, or a *SurvivorsError that names what is not, or an error
 	// that wraps ErrLost when that could not be found out. It says so too when
 	// something else has ended the command, such as its timeout. The record is then
 	// final, with status cancelled unless the execution was told to end, or was
-	// over, before. Cancel may be called again.
-	Cancel() error
+	// over, before. The context covers the waiting only: when it ends, also when it
+	// has before the call, Cancel returns its error and the kill goes on. Cancel may
+	// be called again.
+	Cancel(ctx context.Context) error
 
 	sealed()
 }

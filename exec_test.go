@@ -124,7 +124,7 @@ func TestNoGraceIsNoSignal(t *testing.T) {
 				defer stop()
 				ex := start(t, sb, end.cmd)
 				if end.cancel {
-					if err := ex.Cancel(); err != nil {
+					if err := ex.Cancel(t.Context()); err != nil {
 						t.Error(err)
 					}
 				}
@@ -206,7 +206,7 @@ func TestSurvivorsAreNamed(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		var survivors *sandbox.SurvivorsError
-		if err := ex.Cancel(); !errors.As(err, &survivors) || len(survivors.Survivors) != 1 {
+		if err := ex.Cancel(t.Context()); !errors.As(err, &survivors) || len(survivors.Survivors) != 1 {
 			t.Errorf("Cancel gave %v, want the survivor", err)
 		}
 		if took := time.Since(began); took > 10*time.Second {

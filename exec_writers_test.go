@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,24 @@ type writer func(p []byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
+// live is a buffer that is looked at while it is written to.
+type live struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *live) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *live) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
 func TestWritersGetAllLive(t *testing.T) {
 	data := numbered(3 * head)
 	handler := func(p *fake.Process) int {
@@ -32,16 +51,16 @@ func TestWritersGetAllLive(t *testing.T) {
 		return 0
 	}
 	bubble(t, handler, func(t *testing.T, sb sandbox.Sandbox) {
-		var both, alone bytes.Buffer
+		var both, alone live
 		ex := start(t, sb, sandbox.Command{Stdout: &both, Stderr: &both, MaxOutput: -1})
 		again := start(t, sb, sandbox.Command{Stderr: &alone})
 		synctest.Wait()
 		if both.String() != "out err " || alone.String() != "err " {
-			t.Errorf("while the command sleeps the writers have %q and %q", &both, &alone)
+			t.Errorf("while the command sleeps the writers have %q and %q", both.String(), alone.String())
 		}
 		rec := wait(t, ex)
 		if want := "out err " + string(data); both.String() != want {
-			t.Errorf("the writer has %d bytes when Wait returns, want %d", both.Len(), len(want))
+			t.Errorf("the writer has %d bytes when Wait returns, want %d", len(both.String()), len(want))
 		}
 		if rec.Status != sandbox.Completed || rec.OutputErr != nil {
 			t.Errorf("%s, output error %v", rec.Status, rec.OutputErr)
@@ -50,7 +69,7 @@ func TestWritersGetAllLive(t *testing.T) {
 			t.Error("the record keeps the writers")
 		}
 		if wait(t, again); alone.String() != "err " {
-			t.Errorf("the writer of stderr alone has %q", &alone)
+			t.Errorf("the writer of stderr alone has %q", alone.String())
 		}
 	})
 }
@@ -152,7 +171,7 @@ func TestWriterThatEndsItsGoroutine(t *testing.T) {
 func TestWriterThatBlocks(t *testing.T) {
 	quick := fake.Result(0, "x", "")
 	hanging := func(p *fake.Process) int { p.Stdout.Write(numbered(4 * window)); return 0 }
-	cancel := func(ex sandbox.Exec, _ sandbox.Sandbox) { ex.Cancel() }
+	cancel := func(ex sandbox.Exec, _ sandbox.Sandbox) { ex.Cancel(context.Background()) }
 	for name, tt := range map[string]struct {
 		handler fake.Handler
 		timeout time.Duration

@@ -87,9 +87,9 @@ func (s *stuck) Exited() <-chan struct{} {
 	return s.Process.Exited()
 }
 
-func (s *stuck) Signal(sig backend.Signal) error {
+func (s *stuck) Signal(ctx context.Context, sig backend.Signal) error {
 	s.hold(s.signal)
-	return s.Process.Signal(sig)
+	return s.Process.Signal(ctx, sig)
 }
 
 func (s *stuck) DiscardOutput() {
@@ -157,7 +157,7 @@ func TestABackendThatDoesNotAnswerHoldsNoRecord(t *testing.T) {
 				if rec.Stdout.String() != "x" {
 					t.Errorf("it kept %q", rec.Stdout)
 				}
-				if err := ex.Cancel(); !errors.Is(err, tt.err) {
+				if err := ex.Cancel(t.Context()); !errors.Is(err, tt.err) {
 					t.Errorf("Cancel afterwards gave %v, want %v", err, tt.err)
 				}
 				close(until)
@@ -202,7 +202,7 @@ func TestAStartThatDoesNotAnswer(t *testing.T) {
 				case "timeout":
 					cmd.Timeout, want = time.Minute, sandbox.TimedOut
 				case "cancel":
-					time.AfterFunc(time.Minute, func() { sb.Execs()[0].Cancel() })
+					time.AfterFunc(time.Minute, func() { sb.Execs()[0].Cancel(t.Context()) })
 				case "context":
 					time.AfterFunc(time.Minute, cancel)
 				case "close":
@@ -344,7 +344,7 @@ func TestCancelTellsWhatAnotherKillHasLeft(t *testing.T) {
 		time.Sleep(5 * time.Second) // in the middle of the timeout's kill
 		var survivors *sandbox.SurvivorsError
 		for range 2 {
-			if err := ex.Cancel(); !errors.As(err, &survivors) {
+			if err := ex.Cancel(t.Context()); !errors.As(err, &survivors) {
 				t.Errorf("Cancel gave %v, want the survivors", err)
 			}
 		}

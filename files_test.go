@@ -129,7 +129,7 @@ func TestDial(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer open.Close()
-		if err := ex.Cancel(); err != nil {
+		if err := ex.Cancel(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if _, err := open.Read(make([]byte, 1)); err != io.EOF {
@@ -155,7 +155,7 @@ func TestTerminal(t *testing.T) {
 	bubble(t, handler, func(t *testing.T, sb sandbox.Sandbox) {
 		ex := start(t, sb, sandbox.Command{Terminal: &sandbox.TerminalSize{Rows: 24, Cols: 80}})
 		synctest.Wait()
-		if err := ex.Resize(sandbox.TerminalSize{Rows: 50, Cols: 100}); err != nil {
+		if err := ex.Resize(t.Context(), sandbox.TerminalSize{Rows: 50, Cols: 100}); err != nil {
 			t.Fatal(err)
 		}
 		for _, typed := range []string{"hi\r", "\x03"} {

@@ -92,10 +92,14 @@ func (h *handle) sealed()               {}
 func (h *handle) Wait(ctx context.Context) (*Execution, error) {
 	select {
 	case <-h.done:
-		return h.Execution(), nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		select {
+		case <-h.done: // a record is to be had
+		default:
+			return nil, ctx.Err()
+		}
 	}
+	return h.Execution(), nil
 }
 
 func (h *handle) Execution() *Execution {
@@ -138,40 +142,44 @@ func (h *handle) WriteStdin(ctx context.Context, p []byte) (int, error) {
 	return n, err
 }
 
-func (h *handle) CloseStdin() error {
+func (h *handle) CloseStdin(ctx context.Context) error {
 	if h.stdin == nil {
 		return h.errorf("close stdin", errNoStdin)
 	}
-	h.stdin.close()
+	if err := h.stdin.finish(ctx); err != nil {
+		return h.errorf("close stdin", err)
+	}
 	return nil
 }
 
-func (h *handle) Signal(s Signal) error {
+func (h *handle) Signal(ctx context.Context, s Signal) error {
 	if !s.Valid() {
 		return h.errorf("signal", invalidf(FieldSignal, "%d is no signal: they are 1 to 64", int(s)))
 	}
-	return h.act("signal", func(p backend.Process) error { return p.Signal(s) })
+	return h.act(ctx, "signal", func(ctx context.Context, p backend.Process) error { return p.Signal(ctx, s) })
 }
 
-func (h *handle) Resize(size TerminalSize) error {
+func (h *handle) Resize(ctx context.Context, size TerminalSize) error {
 	if h.cmd.Terminal == nil {
 		return h.errorf("resize", invalidf(FieldTerminal, "it has no terminal: set Terminal when it is started"))
 	}
-	return h.act("resize", func(p backend.Process) error {
+	return h.act(ctx, "resize", func(ctx context.Context, p backend.Process) error {
 		r, ok := p.(backend.Resizer)
 		if !ok {
 			return errHidden("Terminal", p, "backend.Resizer")
 		}
-		return r.Resize(size)
+		return r.Resize(ctx, size)
 	})
 }
 
 // act does something to the process, if there still is one. It waits for one that is
 // being started.
-func (h *handle) act(op string, do func(backend.Process) error) error {
+func (h *handle) act(ctx context.Context, op string, do func(context.Context, backend.Process) error) error {
 	select {
 	case <-h.started:
 	case <-h.done:
+	case <-ctx.Done():
+		return h.errorf(op, ctx.Err())
 	}
 	h.mu.Lock()
 	p := h.process
@@ -179,7 +187,9 @@ func (h *handle) act(op string, do func(backend.Process) error) error {
 	if p == nil {
 		return h.errorf(op, errOver)
 	}
-	if err := do(p); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, killTime)
+	defer cancel()
+	if err := answer(ctx, op, func() error { return do(ctx, p) }); err != nil {
 		return h.errorf(op, err)
 	}
 	return nil
@@ -189,9 +199,11 @@ func (h *handle) errorf(op string, err error) error {
 	return &Error{Op: op, Sandbox: h.sb.id, Exec: h.id, Err: err}
 }
 
-func (h *handle) Cancel() error {
+func (h *handle) Cancel(ctx context.Context) error {
 	h.stop(errCancel)
-	<-h.done
+	if _, err := h.Wait(ctx); err != nil {
+		return h.errorf("cancel", err)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var left *SurvivorsError
@@ -396,8 +408,10 @@ func (h *handle) grace(p backend.Process) {
 	timer := time.NewTimer(h.cmd.Grace)
 	defer timer.Stop()
 	asked := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	go func() {
-		if p.Signal(backend.SIGTERM) == nil {
+		if p.Signal(ctx, backend.SIGTERM) == nil {
 			close(asked)
 			return
 		}

@@ -33,7 +33,8 @@ type Sandbox interface {
 	Start(ctx context.Context, cmd Command) (Exec, error)
 
 	// Follow is Start with a reader that is open before the first byte, so that
-	// it misses none. The Stream must be closed.
+	// it misses none, unless Command.Key answers with an earlier execution. The Stream
+	// must be closed.
 	Follow(ctx context.Context, cmd Command) (Exec, Stream, error)
 
 	// Exec returns the execution of that id, running or recorded, or an error

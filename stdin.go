@@ -14,7 +14,7 @@ import (
 type stdin struct {
 	first io.Reader // what is read before what is written, or nil
 
-	turn   chan struct{} // of capacity 1: held by the writer at work
+	turn   chan struct{} // of capacity 1: held by who writes or closes
 	data   chan []byte   // from that writer to the reader
 	taken  chan int      // back: how much of it was taken
 	closed chan struct{} // by CloseStdin
@@ -65,13 +65,36 @@ func (s *stdin) Read(p []byte) (int, error) {
 	}
 }
 
-func (s *stdin) write(ctx context.Context, p []byte) (n int, err error) {
+// lock waits for the caller's turn, which ends with unlock.
+func (s *stdin) lock(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	select {
 	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+		return nil
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return ctx.Err()
 	}
+}
+
+func (s *stdin) unlock() { <-s.turn }
+
+// finish closes the input after the writes at work.
+func (s *stdin) finish(ctx context.Context) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	s.close()
+	return nil
+}
+
+func (s *stdin) write(ctx context.Context, p []byte) (n int, err error) {
+	if err := s.lock(ctx); err != nil {
+		return 0, err
+	}
+	defer s.unlock()
 	if len(p) == 0 {
 		return 0, s.refusal()
 	}

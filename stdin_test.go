@@ -32,7 +32,7 @@ func TestWriteStdin(t *testing.T) {
 		if got := ex.Execution().Stdout.String(); got != "given written twice" {
 			t.Errorf("before the end the command has read %q", got)
 		}
-		if err := ex.CloseStdin(); err != nil {
+		if err := ex.CloseStdin(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if _, err := ex.WriteStdin(t.Context(), []byte("x")); !errors.Is(err, io.ErrClosedPipe) {
@@ -57,7 +57,7 @@ func TestWriteStdinThatNobodyReads(t *testing.T) {
 		}
 		go func() {
 			time.Sleep(time.Minute)
-			ex.Cancel()
+			ex.Cancel(t.Context())
 		}()
 		if _, err := ex.WriteStdin(t.Context(), numbered(1<<20)); !errors.Is(err, os.ErrProcessDone) {
 			t.Errorf("WriteStdin of a command that ended gave %v", err)
@@ -88,7 +88,7 @@ func TestSignal(t *testing.T) {
 		ex := start(t, sb, sandbox.Command{})
 		synctest.Wait()
 		for _, s := range []sandbox.Signal{backend.SIGUSR1, backend.SIGINT} {
-			if err := ex.Signal(s); err != nil {
+			if err := ex.Signal(t.Context(), s); err != nil {
 				t.Error(err)
 			}
 			synctest.Wait()
@@ -97,11 +97,11 @@ func TestSignal(t *testing.T) {
 		if rec.Signal != backend.SIGINT || rec.Stdout.String() != "SIGUSR1" || *rec.ExitCode != 130 {
 			t.Errorf("ended by %v with %q", rec.Signal, rec.Stdout)
 		}
-		if err := ex.Signal(backend.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+		if err := ex.Signal(t.Context(), backend.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
 			t.Errorf("Signal after the end gave %v", err)
 		}
 		var invalid *sandbox.InvalidError
-		if err := ex.Signal(65); !errors.As(err, &invalid) {
+		if err := ex.Signal(t.Context(), 65); !errors.As(err, &invalid) {
 			t.Errorf("Signal(65) gave %v", err)
 		}
 	})

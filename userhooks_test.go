@@ -191,7 +191,7 @@ func TestAStdinThatFails(t *testing.T) {
 						if failed := err != nil; failed != (tt.want != "") {
 							t.Errorf("WriteStdin after it gave %v", err)
 						}
-						ex.CloseStdin()
+						ex.CloseStdin(t.Context())
 					}
 					rec := wait(t, ex)
 					if rec.Status != sandbox.Completed || !strings.HasPrefix(rec.Stdout.String(), "abc") {

@@ -92,8 +92,10 @@ type Process interface {
 	DiscardOutput()
 
 	// Signal sends s to the command's process group. It is an error that wraps
-	// os.ErrProcessDone when the command has ended.
-	Signal(s Signal) error
+	// os.ErrProcessDone when the command has ended. When ctx ends first, Signal
+	// returns its error within 1 s, and the signal may still be sent; a ctx that has
+	// already ended sends none.
+	Signal(ctx context.Context, s Signal) error
 
 	// Kill ends the command and all that it started, however detached, and
 	// nothing else. It returns nil when it has seen that nothing is left, and a
@@ -102,7 +104,8 @@ type Process interface {
 	// else holding one is waited for. A Write of a sink that is in progress is
 	// waited for: the caller releases one that blocks. After Kill no sink is called
 	// again, and Exited and OutputOver are closed. Kill of a command that left
-	// nothing behind does nothing. It may be called again.
+	// nothing behind does nothing. It may be called again. It has no context, since
+	// none that ends may leave a kill half done.
 	Kill() error
 }
 

@@ -125,11 +125,11 @@ func (p *echoProcess) Kill() error {
 	return nil // nothing is left
 }
 
-func (p *echoProcess) Signal(backend.Signal) error {
+func (p *echoProcess) Signal(ctx context.Context, _ backend.Signal) error {
 	select {
 	case <-p.done:
 		return os.ErrProcessDone
 	default:
-		return nil // and ignores it
+		return ctx.Err() // and ignores it
 	}
 }

@@ -1,6 +1,9 @@
 package backend
 
-import "cmp"
+import (
+	"cmp"
+	"context"
+)
 
 // A TerminalSize is the size of a terminal in characters. A zero side is 24 rows
 // or 80 columns.
@@ -19,6 +22,6 @@ func (s TerminalSize) WithDefaults() TerminalSize {
 type Resizer interface {
 	// Resize changes the terminal's size; the kernel tells the foreground process
 	// group by SIGWINCH. The error wraps os.ErrProcessDone when the command has
-	// ended.
-	Resize(TerminalSize) error
+	// ended. The context is used as Process.Signal uses it.
+	Resize(context.Context, TerminalSize) error
 }

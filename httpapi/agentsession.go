@@ -151,7 +151,7 @@ func killForAgent(c *call) error {
 		return err
 	}
 	c.lift()
-	_ = exec.Cancel()
+	_ = exec.Cancel(context.WithoutCancel(c.r.Context()))
 	c.limit()
 	rec := exec.Execution()
 	if err := c.agentFailure(rec); err != nil {

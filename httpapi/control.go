@@ -53,7 +53,7 @@ func (c *call) feed(exec sandbox.Exec) (n int64, closed bool, err error) {
 		return n, false, err
 	}
 	if closed {
-		err = exec.CloseStdin()
+		err = exec.CloseStdin(c.r.Context())
 	}
 	return n, closed, notWritable(err)
 }
@@ -114,7 +114,7 @@ func signalExecution(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := exec.Signal(signal); err != nil {
+	if err := exec.Signal(c.r.Context(), signal); err != nil {
 		return over(err)
 	}
 	c.reply(http.StatusOK, describeExecution(exec.Execution()))

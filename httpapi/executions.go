@@ -196,7 +196,7 @@ func cancelExecution(c *call) error {
 		return err
 	}
 	c.lift()
-	_ = exec.Cancel()
+	_ = exec.Cancel(context.WithoutCancel(c.r.Context()))
 	c.limit()
 	c.reply(http.StatusOK, describeExecution(exec.Execution()))
 	return nil

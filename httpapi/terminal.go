@@ -66,7 +66,7 @@ func openTerminal(c *call) error {
 	}
 	conn, err := c.upgrade()
 	if err != nil {
-		return errors.Join(err, exec.Cancel())
+		return errors.Join(err, exec.Cancel(ctx))
 	}
 	defer c.api.sessions.begin()()
 	t := &terminal{call: c, conn: conn, exec: exec, output: output, leave: leave}
@@ -185,7 +185,7 @@ func (t *terminal) read(ctx context.Context) {
 			return
 		}
 		if kind == websocket.MessageText {
-			if err := t.control(data); err != nil {
+			if err := t.control(ctx, data); err != nil {
 				t.conn.Close(websocket.StatusPolicyViolation, closeReason(err))
 				return
 			}
@@ -202,7 +202,7 @@ func (t *terminal) read(ctx context.Context) {
 }
 
 // control does what a text message asks for.
-func (t *terminal) control(message []byte) error {
+func (t *terminal) control(ctx context.Context, message []byte) error {
 	var (
 		kind       string
 		rows, cols int
@@ -218,7 +218,7 @@ func (t *terminal) control(message []byte) error {
 	if kind != "resize" {
 		return invalid("type", fmt.Sprintf("%q is unknown", kind))
 	}
-	_ = t.exec.Resize(sandbox.TerminalSize{Rows: uint16(rows), Cols: uint16(cols)}) // it may just have ended
+	_ = t.exec.Resize(ctx, sandbox.TerminalSize{Rows: uint16(rows), Cols: uint16(cols)}) // it may just have ended
 	return nil
 }
 

@@ -106,8 +106,36 @@ func driverCases() []Case {
 			default:
 				s.Errorf("OutputOver was closed before Exited")
 			}
-			if err := p.Signal(backend.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+			if err := p.Signal(s.ctx, backend.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
 				s.Errorf("signal: %v", err)
+			}
+		},
+	}, {
+		Name: "an-ended-context-acts-on-nothing",
+		Rule: "Signal and Resize return the error of a context that has ended, and send nothing.",
+		run: func(s *subject) {
+			ended, cancel := context.WithCancel(s.ctx)
+			cancel()
+			spec := s.spec(io.Discard, beat("a"))
+			if s.backend.Info().Terminal {
+				spec.Terminal = &backend.TerminalSize{}
+			}
+			p, err := s.instance.Start(s.ctx, spec)
+			if err != nil {
+				s.Fatalf("start: %v", err)
+			}
+			s.beats("a")
+			if err := p.Signal(ended, backend.SIGKILL); !errors.Is(err, context.Canceled) {
+				s.Errorf("signal: %v", err)
+			}
+			if r, ok := p.(backend.Resizer); ok && spec.Terminal != nil {
+				if err := r.Resize(ended, backend.TerminalSize{}); !errors.Is(err, context.Canceled) {
+					s.Errorf("resize: %v", err)
+				}
+			}
+			s.beats("a")
+			if err := p.Kill(); err != nil {
+				s.Errorf("kill: %v", err)
 			}
 		},
 	}, {

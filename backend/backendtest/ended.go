@@ -105,7 +105,7 @@ func endedCases() []Case {
 				if i%2 == 0 {
 					time.Sleep(time.Duration(i%10) * time.Millisecond)
 				}
-				if err := e.Cancel(); err != nil {
+				if err := e.Cancel(s.ctx); err != nil {
 					s.Errorf("cancel: %v", err)
 				}
 				if rec := s.wait(e); rec.Status == sandbox.Cancelled {

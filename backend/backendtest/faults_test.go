@@ -116,7 +116,7 @@ func commandFaults() []fault {
 
 		// Kill, signal, discard
 		{name: "kill-of-the-group-only", caughtBy: "sessions-do-not-escape", process: onKill(func(p backend.Process) error {
-			p.Signal(backend.SIGKILL)
+			p.Signal(context.Background(), backend.SIGKILL)
 			p.Exit()
 			return nil
 		})},
@@ -130,28 +130,31 @@ func commandFaults() []fault {
 			return p.Kill()
 		})},
 		{name: "kill-with-a-warning", caughtBy: "no-grace-is-no-signal", process: onKill(func(p backend.Process) error {
-			p.Signal(backend.SIGTERM)
+			p.Signal(context.Background(), backend.SIGTERM)
 			time.Sleep(time.Second)
 			return p.Kill()
 		})},
 		{name: "kill-of-everybody", caughtBy: "others-go-on", process: killingAll()},
 		{name: "kill-fails-after-the-end", caughtBy: "a-kill-may-be-repeated", process: onKill(func(p backend.Process) error {
-			if p.Signal(backend.SIGCONT) != nil {
+			if p.Signal(context.Background(), backend.SIGCONT) != nil {
 				return io.ErrClosedPipe
 			}
 			return p.Kill()
 		})},
 		{name: "signal-does-nothing", caughtBy: "a-grace-is-given", process: onSignal(func(backend.Process, backend.Signal) error { return nil })},
 		{name: "signal-to-the-dead", caughtBy: "an-ended-command-takes-no-signal", process: onSignal(func(p backend.Process, s backend.Signal) error {
-			p.Signal(s)
+			p.Signal(context.Background(), s)
 			return nil
 		})},
 		{name: "discard-does-nothing", caughtBy: "a-discard-is-the-last-call-of-a-sink", process: func(p backend.Process) backend.Process {
 			return &broken{Process: p, discard: func() {}}
 		}},
 
+		{name: "signal-without-its-context", caughtBy: "an-ended-context-acts-on-nothing", process: onSignal(func(p backend.Process, s backend.Signal) error {
+			return p.Signal(context.Background(), s)
+		})},
 		{name: "signals-not-of-posix", caughtBy: "every-signal-arrives", process: onSignal(func(p backend.Process, s backend.Signal) error {
-			return p.Signal(min(s, backend.SIGTERM))
+			return p.Signal(context.Background(), min(s, backend.SIGTERM))
 		})},
 		{name: "signal-lost", caughtBy: "a-signal-reaches-the-group", process: onSignal(func(backend.Process, backend.Signal) error { return nil })},
 		{name: "signal-to-everybody", caughtBy: "a-signal-reaches-nobody-else", process: signallingAll()},
@@ -159,7 +162,7 @@ func commandFaults() []fault {
 			return p.Kill()
 		})},
 		{name: "signal-to-what-is-left", caughtBy: "what-is-left-takes-no-signal", process: onSignal(func(p backend.Process, s backend.Signal) error {
-			p.Signal(s)
+			p.Signal(context.Background(), s)
 			return nil
 		})},
 		{name: "timeout-kills-nothing", caughtBy: "a-detached-start-is-bounded", process: onKill(func(backend.Process) error { return nil })},
@@ -317,11 +320,11 @@ func (b *broken) DiscardOutput() {
 	b.Process.DiscardOutput()
 }
 
-func (b *broken) Signal(s backend.Signal) error {
+func (b *broken) Signal(ctx context.Context, s backend.Signal) error {
 	if b.signal != nil {
 		return b.signal(b.Process, s)
 	}
-	return b.Process.Signal(s)
+	return b.Process.Signal(ctx, s)
 }
 
 func (b *broken) Kill() error {
@@ -331,11 +334,11 @@ func (b *broken) Kill() error {
 	return b.Process.Kill()
 }
 
-func (b *broken) Resize(size backend.TerminalSize) error {
+func (b *broken) Resize(ctx context.Context, size backend.TerminalSize) error {
 	if b.resize != nil {
 		return b.resize()
 	}
-	return b.Process.(backend.Resizer).Resize(size)
+	return b.Process.(backend.Resizer).Resize(ctx, size)
 }
 
 func onExit(f func(backend.Exit, error) (backend.Exit, error)) func(backend.Process) backend.Process {
@@ -384,7 +387,7 @@ func signallingAll() func(backend.Process) backend.Process {
 	return reachingAll(func(p backend.Process, all func() []backend.Process) *broken {
 		return &broken{Process: p, signal: func(_ backend.Process, s backend.Signal) error {
 			for _, other := range all() {
-				other.Signal(s)
+				other.Signal(context.Background(), s)
 			}
 			return nil
 		}}

@@ -21,7 +21,7 @@ func signalCases() []Case {
 				e, stream := s.follow(s.command(print("on"), sleep(long)))
 				s.next(stream)
 				// A shell that forks just then may not heed the first one.
-				s.eventually("it ends", func() bool { return errors.Is(e.Signal(sig), os.ErrProcessDone) })
+				s.eventually("it ends", func() bool { return errors.Is(e.Signal(s.ctx, sig), os.ErrProcessDone) })
 				rec := s.wait(e)
 				s.completed(rec, 128+int(sig), "on", "")
 				if rec.Signal != sig {
@@ -97,13 +97,13 @@ func signalCases() []Case {
 		run: func(s *subject) {
 			e := s.start(s.command(spawn(beat("a")), exit(5)))
 			s.beats("a")
-			s.eventually("a signal is refused", func() bool { return errors.Is(e.Signal(backend.SIGCONT), os.ErrProcessDone) })
-			if err := e.Signal(backend.SIGUSR1); !errors.Is(err, os.ErrProcessDone) {
+			s.eventually("a signal is refused", func() bool { return errors.Is(e.Signal(s.ctx, backend.SIGCONT), os.ErrProcessDone) })
+			if err := e.Signal(s.ctx, backend.SIGUSR1); !errors.Is(err, os.ErrProcessDone) {
 				s.Errorf("signal: %v", err)
 			}
 			s.beats("a")
 			s.ended(s.cancel(e), sandbox.Cancelled, none)
-			if err := e.Signal(backend.SIGCONT); !errors.Is(err, os.ErrProcessDone) {
+			if err := e.Signal(s.ctx, backend.SIGCONT); !errors.Is(err, os.ErrProcessDone) {
 				s.Errorf("signal when it is over: %v", err)
 			}
 		},
@@ -112,7 +112,7 @@ func signalCases() []Case {
 
 func (s *subject) signal(e sandbox.Exec, sig backend.Signal) {
 	s.Helper()
-	if err := e.Signal(sig); err != nil {
+	if err := e.Signal(s.ctx, sig); err != nil {
 		s.Errorf("%v: %v", sig, err)
 	}
 }

@@ -133,7 +133,7 @@ func (s *subject) wait(e sandbox.Exec) *sandbox.Execution {
 // cancel cancels an execution and returns its record.
 func (s *subject) cancel(e sandbox.Exec) *sandbox.Execution {
 	s.Helper()
-	if err := e.Cancel(); err != nil {
+	if err := e.Cancel(s.ctx); err != nil {
 		s.Errorf("cancel: %v", err)
 	}
 	return s.wait(e)

@@ -37,11 +37,11 @@ func terminalCases() []Case {
 			}
 			t := s.open(s.terminal(await(backend.SIGWINCH, "ready "), terminalSize()))
 			t.shows("ready ")
-			if err := t.exec.Resize(sandbox.TerminalSize{Rows: 50}); err != nil {
+			if err := t.exec.Resize(t.ctx, sandbox.TerminalSize{Rows: 50}); err != nil {
 				s.Errorf("resize: %v", err)
 			}
 			s.completed(t.ends(), 0, "ready 50 80\r\n", "")
-			if err := t.exec.Resize(sandbox.TerminalSize{}); !errors.Is(err, os.ErrProcessDone) {
+			if err := t.exec.Resize(t.ctx, sandbox.TerminalSize{}); !errors.Is(err, os.ErrProcessDone) {
 				s.Errorf("resize when it is over: %v", err)
 			}
 		},
@@ -62,7 +62,7 @@ func terminalCases() []Case {
 			<-p.OutputOver()
 			if r, ok := p.(backend.Resizer); !ok {
 				s.Errorf("the process is no Resizer")
-			} else if err := r.Resize(backend.TerminalSize{}); !errors.Is(err, os.ErrProcessDone) {
+			} else if err := r.Resize(s.ctx, backend.TerminalSize{}); !errors.Is(err, os.ErrProcessDone) {
 				s.Errorf("resize after the end: %v", err)
 			}
 		},
@@ -86,7 +86,7 @@ func terminalCases() []Case {
 				cmd := s.terminal(cat())
 				cmd.Stdin = strings.NewReader(typed)
 				e := s.start(cmd)
-				if err := e.CloseStdin(); err != nil {
+				if err := e.CloseStdin(s.ctx); err != nil {
 					s.Errorf("close of the input: %v", err)
 				}
 				s.completed(s.wait(e), 0, want, "")
@@ -111,7 +111,7 @@ func terminalCases() []Case {
 				stream.Close()
 				s.write(e, "a\n")
 				s.eventually("the input is read", func() bool { return s.size("got") == 2 })
-				if err := e.CloseStdin(); err != nil {
+				if err := e.CloseStdin(s.ctx); err != nil {
 					s.Errorf("close of the input: %v", err)
 				}
 				s.completed(s.wait(e), 0, test.want, "")

@@ -31,7 +31,7 @@ func writtenCases() []Case {
 			}
 			s.write(e, "12345")
 			for range 2 {
-				if err := e.CloseStdin(); err != nil {
+				if err := e.CloseStdin(s.ctx); err != nil {
 					s.Errorf("close of the input: %v", err)
 				}
 			}
@@ -65,7 +65,7 @@ func writtenCases() []Case {
 			if n, err := e.WriteStdin(ctx, much); n >= len(much) || !errors.Is(err, context.DeadlineExceeded) {
 				s.Errorf("a write that nobody reads: %d bytes, %v", n, err)
 			}
-			kill := time.AfterFunc(restTime, func() { e.Cancel() })
+			kill := time.AfterFunc(restTime, func() { e.Cancel(s.ctx) })
 			defer kill.Stop()
 			if n, err := e.WriteStdin(s.ctx, much); n >= len(much) || !errors.Is(err, os.ErrProcessDone) {
 				s.Errorf("a write to what is killed: %d bytes, %v", n, err)
@@ -92,7 +92,7 @@ func writtenCases() []Case {
 				if err := all.Wait(); err != nil {
 					s.Errorf("write: %v", err)
 				}
-				e.CloseStdin()
+				e.CloseStdin(s.ctx)
 			}()
 			data, _ := s.readAll(stream)
 			for i := range writers {

@@ -20,7 +20,7 @@ const (
 func cancelBomb(t *testing.T, e sandbox.Exec) {
 	t.Helper()
 	begin := time.Now()
-	if err := e.Cancel(); err != nil {
+	if err := e.Cancel(t.Context()); err != nil {
 		t.Errorf("cancel: %v", err)
 	}
 	if took := time.Since(begin); took > 10*time.Second {

@@ -107,7 +107,10 @@ func (c *command) DiscardOutput() {
 	c.out.discard()
 }
 
-func (c *command) Signal(s backend.Signal) error {
+func (c *command) Signal(ctx context.Context, s backend.Signal) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	c.record(Call{Op: OpSignal, Signal: s})
 	if !s.Valid() {
 		return fmt.Errorf("fake: %v is no signal", s)

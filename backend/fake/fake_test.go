@@ -331,7 +331,7 @@ func TestSignal(t *testing.T) {
 	}, func(t *testing.T, _ *fake.Backend, s *started) {
 		synctest.Wait()
 		for _, sig := range []backend.Signal{backend.SIGHUP, backend.SIGTERM, backend.SIGINT} {
-			if err := s.Signal(sig); err != nil {
+			if err := s.Signal(t.Context(), sig); err != nil {
 				t.Error(err)
 			}
 			synctest.Wait()
@@ -340,7 +340,7 @@ func TestSignal(t *testing.T) {
 		if exit.Signal != backend.SIGINT || s.stdout.String() != "bye" {
 			t.Errorf("%+v, %q", exit, s.stdout.String())
 		}
-		if err := s.Signal(backend.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+		if err := s.Signal(t.Context(), backend.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
 			t.Errorf("signal after the end: %v", err)
 		}
 		if isOver(s) {
@@ -496,7 +496,7 @@ func TestCalls(t *testing.T) {
 		b.Handle("x", fake.Result(0, "", ""))
 		i := create(t, b)
 		s := start(t, i, backend.Spec{Argv: []string{"x"}, Dir: "sub"})
-		s.Signal(backend.SIGTERM)
+		s.Signal(t.Context(), backend.SIGTERM)
 		s.Exit()
 		s.DiscardOutput()
 		s.Kill()

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 
@@ -27,7 +28,10 @@ func (p *Process) Terminal() *backend.TerminalSize {
 	return new(p.command.terminal.WithDefaults())
 }
 
-func (c *command) Resize(size backend.TerminalSize) error {
+func (c *command) Resize(ctx context.Context, size backend.TerminalSize) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if isClosed(c.settled) {

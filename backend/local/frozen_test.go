@@ -123,7 +123,7 @@ func TestSupervisorStopped(t *testing.T) {
 	eventually(t, "the commands", func() bool { return len(pids(nap(23), 0)) >= 2 && alive(nap(22)) })
 	signalAll(t, parents(nap(23)), syscall.SIGSTOP)
 	within(t, "what asks nobody", time.Second, func() {
-		p.Signal(backend.SIGUSR1)
+		p.Signal(t.Context(), backend.SIGUSR1)
 		p.DiscardOutput()
 	})
 	within(t, "the kill", killTime, func() {

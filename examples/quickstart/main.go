@@ -84,7 +84,7 @@ func tour(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = ex.Cancel() // it names what is left, if anything is
+	err = ex.Cancel(ctx) // it names what is left, if anything is
 	show(ex.Execution())
 	return err
 }

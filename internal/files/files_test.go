@@ -40,12 +40,12 @@ type process struct {
 	exit backend.Exit
 }
 
-func (p *process) Exited() <-chan struct{}     { return p.over }
-func (p *process) Exit() (backend.Exit, error) { <-p.over; return p.exit, nil }
-func (p *process) OutputOver() <-chan struct{} { return p.over }
-func (p *process) DiscardOutput()              {}
-func (p *process) Signal(backend.Signal) error { return nil }
-func (p *process) Kill() error                 { p.cmd.Process.Kill(); <-p.over; return nil }
+func (p *process) Exited() <-chan struct{}                      { return p.over }
+func (p *process) Exit() (backend.Exit, error)                  { <-p.over; return p.exit, nil }
+func (p *process) OutputOver() <-chan struct{}                  { return p.over }
+func (p *process) DiscardOutput()                               {}
+func (p *process) Signal(context.Context, backend.Signal) error { return nil }
+func (p *process) Kill() error                                  { p.cmd.Process.Kill(); <-p.over; return nil }
 
 // through returns a Client whose processes are this test's program in dir.
 func through(dir, root string) *files.Client {

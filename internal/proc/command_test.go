@@ -148,7 +148,7 @@ func TestGroupKill(t *testing.T) {
 		t.Errorf("exit %+v, error %v", exit, err)
 	}
 	<-g.OutputOver()
-	if err := g.Signal(backend.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+	if err := g.Signal(t.Context(), backend.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("a signal after the end: %v", err)
 	}
 	if err := g.Kill(); err != nil {

@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync"
@@ -166,7 +167,7 @@ func (g *Group) reapIfAlone() bool {
 }
 
 // Signal implements [backend.Process].
-func (g *Group) Signal(s backend.Signal) error {
+func (g *Group) Signal(ctx context.Context, s backend.Signal) error {
 	native, ok := nativeSignal(s)
 	if !ok {
 		return fmt.Errorf("%v is no signal here", s)
@@ -175,6 +176,9 @@ func (g *Group) Signal(s backend.Signal) error {
 	case <-g.Ended():
 		return os.ErrProcessDone
 	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	g.signal(native)
 	return nil

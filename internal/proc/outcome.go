@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"context"
 	"sync"
 
 	"github.com/sandbox-go/sandbox/backend"
@@ -87,7 +88,12 @@ func (o *Outcome) OutputOver() <-chan struct{} { return o.over }
 func (o *Outcome) DiscardOutput() { o.streams.Discard() }
 
 // Resize implements [backend.Resizer].
-func (o *Outcome) Resize(size backend.TerminalSize) error { return o.streams.Resize(size) }
+func (o *Outcome) Resize(ctx context.Context, size backend.TerminalSize) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return o.streams.Resize(size)
+}
 
 // Finish ends the output with what is in the pipes now, and waits until that is with
 // the sinks.

@@ -186,7 +186,7 @@ func TestExecution(t *testing.T) {
 		if err := p.Kill(); err != nil {
 			t.Errorf("kill after the end: %v", err)
 		}
-		if err := p.Signal(backend.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+		if err := p.Signal(t.Context(), backend.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
 			t.Errorf("signal after the end: %v", err)
 		}
 	}
@@ -206,7 +206,7 @@ func TestLateRequestsMissTheNextCommand(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					p.Signal(backend.SIGKILL)
+					p.Signal(t.Context(), backend.SIGKILL)
 					p.DiscardOutput()
 				}
 			}

@@ -181,12 +181,12 @@ func (p *process) DiscardOutput() {
 		p.changed.Wait()
 	}
 	if !p.isOver {
-		go p.peer.Tell(&wire.Discard{}) // a full window would block it
+		go p.peer.Tell(context.Background(), &wire.Discard{}) // a full window would block it
 	}
 }
 
 // Signal implements [backend.Process].
-func (p *process) Signal(s backend.Signal) error {
+func (p *process) Signal(ctx context.Context, s backend.Signal) error {
 	if !s.Valid() {
 		return fmt.Errorf("%v is no signal", s)
 	}
@@ -194,17 +194,17 @@ func (p *process) Signal(s backend.Signal) error {
 	case <-p.exited:
 		return os.ErrProcessDone
 	default:
-		return p.peer.Tell(&wire.Signal{Signal: s})
+		return p.peer.Tell(ctx, &wire.Signal{Signal: s})
 	}
 }
 
 // Resize implements [backend.Resizer].
-func (p *process) Resize(size backend.TerminalSize) error {
+func (p *process) Resize(ctx context.Context, size backend.TerminalSize) error {
 	select {
 	case <-p.exited:
 		return os.ErrProcessDone
 	default:
-		return p.peer.Tell(&wire.Resize{Size: size})
+		return p.peer.Tell(ctx, &wire.Resize{Size: size})
 	}
 }
 

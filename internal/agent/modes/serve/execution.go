@@ -169,9 +169,9 @@ func (e *execution) obey(m wire.Message) {
 	}
 	switch m := m.(type) {
 	case *wire.Signal:
-		e.process.Signal(m.Signal)
+		e.process.Signal(context.Background(), m.Signal)
 	case *wire.Resize:
-		e.process.Resize(m.Size)
+		e.process.Resize(context.Background(), m.Size)
 	case *wire.Discard:
 		e.process.DiscardOutput()
 	}

@@ -131,8 +131,12 @@ func (p *Peer) send(m wire.Message) error {
 	return err
 }
 
-// Tell sends what has no answer. After ErrSilent it may still arrive.
-func (p *Peer) Tell(m wire.Message) error {
+// Tell sends what has no answer. After ErrSilent, or the error of a ctx that ends
+// meanwhile, it may still arrive.
+func (p *Peer) Tell(ctx context.Context, m wire.Message) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	sent := make(chan error, 1)
 	go func() { sent <- p.send(m) }()
 	timer := time.NewTimer(p.silence)
@@ -140,6 +144,8 @@ func (p *Peer) Tell(m wire.Message) error {
 	select {
 	case err := <-sent:
 		return err
+	case <-ctx.Done():
+		return ctx.Err()
 	case <-timer.C:
 		return ErrSilent
 	}

@@ -70,7 +70,7 @@ func kill(p *peer.Peer, l *link) error {
 }
 
 func tell(m wire.Message) func(*peer.Peer, *link) error {
-	return func(p *peer.Peer, _ *link) error { return p.Tell(m) }
+	return func(p *peer.Peer, _ *link) error { return p.Tell(context.Background(), m) }
 }
 
 func blocked(net.Conn) {}
@@ -128,6 +128,11 @@ func TestNoWaitIsWithoutABound(t *testing.T) {
 		{"blocked-start", blocked, begin, peer.ErrUnsent, time.Second + silence},
 		{"blocked-kill", blocked, kill, peer.ErrSilent, silence},
 		{"blocked-signal", blocked, tell(&wire.Signal{Signal: backend.SIGTERM}), peer.ErrSilent, silence},
+		{"blocked-signal-with-a-context", blocked, func(p *peer.Peer, _ *link) error {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			return p.Tell(ctx, &wire.Signal{Signal: backend.SIGTERM})
+		}, context.DeadlineExceeded, time.Second},
 		{"blocked-discard", blocked, tell(&wire.Discard{}), peer.ErrSilent, silence},
 		{"silent-start", silent, begin, peer.ErrLost, time.Second + silence},
 		{"silent-kill", silent, kill, peer.ErrLost, silence},
@@ -186,12 +191,12 @@ func TestAPeerThatWasGivenUp(t *testing.T) {
 func TestALinkThatIsBusyIsNotReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := pair(t, blocked)
-		go p.Tell(&wire.Signal{Signal: backend.SIGTERM})
+		go p.Tell(context.Background(), &wire.Signal{Signal: backend.SIGTERM})
 		synctest.Wait()
 		if p.Release() {
 			t.Error("its link would serve another command")
 		}
-		if err := p.Tell(&wire.Discard{}); err == nil {
+		if err := p.Tell(context.Background(), &wire.Discard{}); err == nil {
 			t.Error("it was told something after its release")
 		}
 	})

@@ -202,7 +202,7 @@ func (q *Process) hear() bool {
 }
 
 // Signal implements [backend.Process].
-func (q *Process) Signal(s backend.Signal) error {
+func (q *Process) Signal(ctx context.Context, s backend.Signal) error {
 	if !s.Valid() {
 		return fmt.Errorf("%v is no signal", s)
 	}
@@ -210,7 +210,7 @@ func (q *Process) Signal(s backend.Signal) error {
 	case <-q.Ended():
 		return os.ErrProcessDone
 	default:
-		return q.peer.Tell(&wire.Signal{Signal: s})
+		return q.peer.Tell(ctx, &wire.Signal{Signal: s})
 	}
 }
 
