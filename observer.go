@@ -35,7 +35,7 @@ type Observer interface {
 	SandboxExpired(context.Context, SandboxEvent)
 
 	// SandboxRemoved is called when a sandbox has been closed, for whatever reason,
-	// and nothing is left of it. It is the last event of a sandbox.
+	// and nothing is left of it. No event of an execution follows.
 	SandboxRemoved(context.Context, SandboxEvent)
 
 	// StartWaited is called when a start has waited for a slot, or was refused one.

@@ -131,3 +131,38 @@ func answer(h http.Handler, r *http.Request) string {
 	h.ServeHTTP(rec, r)
 	return fmt.Sprint(rec.Code, " ", strings.TrimSpace(rec.Body.String()))
 }
+
+// The hooks know who asks, for which sandbox of which API, and by what request.
+func ExampleOptions() {
+	b := fake.New(nil)
+	b.Handle("make", fake.Result(0, "built\n", ""))
+	m := sandbox.NewManager(b, nil)
+	defer m.Close(context.Background())
+
+	h := httpapi.New(m, &httpapi.Options{
+		Authenticate: httpapi.Anyone,
+		NewSandbox: func(_ context.Context, r *httpapi.NewSandboxRequest) (*sandbox.CreateOptions, error) {
+			opts := &sandbox.CreateOptions{Config: sandbox.Config{Image: "builder"}}
+			if r.Key.Namespace == httpapi.Rooms {
+				opts.MaxRunning = 1 // one command at a time in a chat room
+			}
+			return opts, nil
+		},
+		Authorize: func(_ context.Context, r *httpapi.AuthorizeRequest) error {
+			if r.Key.Name == "lobby" {
+				return &httpapi.Error{Status: http.StatusForbidden, Message: "no commands in " + r.Key.Name}
+			}
+			r.Command.Env = map[string]string{"REQUEST_ID": r.Request.Header.Get("X-Request-Id")}
+			return nil
+		},
+	})
+	for _, room := range []string{"lobby", "workshop"} {
+		r := httptest.NewRequest("POST", "/api/rooms/"+room+"/sandbox/exec", strings.NewReader(`{"cmd":"make"}`))
+		rec := httptest.NewRecorder()
+		h.Rooms().ServeHTTP(rec, r)
+		fmt.Println(room, rec.Code)
+	}
+	// Output:
+	// lobby 403
+	// workshop 200
+}
