@@ -22,6 +22,16 @@ import (
 
 // What follows is what README.md shows.
 
+func Example_short() {
+	ctx := context.Background()
+	_ = func() (*sandbox.Execution, error) {
+		b, err := local.New(nil) // or docker.New(ctx, nil)
+		sb, err := sandbox.New(ctx, b, nil)
+		rec, err := sb.Run(ctx, sandbox.Command{Shell: "make test", Timeout: time.Minute})
+		return rec, err
+	}
+}
+
 func Example() {
 	_ = func() error {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// ReadmeFirst returns the README's first program, whose file is readme, as the source of
+// ReadmeFirst returns the README's first whole program, whose file is readme, as the source of
 // a main package that imports that backend of the library.
 func ReadmeFirst(t testing.TB, readme, backend string) string {
 	t.Helper()
@@ -19,7 +19,7 @@ func ReadmeFirst(t testing.TB, readme, backend string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	snippet := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(text)[1]
+	snippet := regexp.MustCompile("(?s)```go\n(ctx, stop :=.*?)```").FindSubmatch(text)[1]
 	return `package main
 
 import (
