@@ -40,7 +40,7 @@ func (c *call) feed(exec sandbox.Exec) (n int64, closed bool, err error) {
 	}
 	// Whether anything can be written is known before a byte of the body is read.
 	if _, err := exec.WriteStdin(c.r.Context(), nil); err != nil {
-		return 0, false, notWritable(err)
+		return 0, false, c.notWritable(err)
 	}
 	c.liftAll()
 	defer c.limit()
@@ -48,14 +48,14 @@ func (c *call) feed(exec sandbox.Exec) (n int64, closed bool, err error) {
 	if n, err = io.Copy(stdinWriter{c, exec}, bodyReader{c.r.Body}); err != nil {
 		// The end of the reading may have ended the request's context too.
 		if _, over := exec.WriteStdin(context.WithoutCancel(c.r.Context()), nil); over != nil {
-			err = notWritable(over)
+			err = c.notWritable(over)
 		}
 		return n, false, err
 	}
 	if closed {
 		err = exec.CloseStdin(c.r.Context())
 	}
-	return n, closed, notWritable(err)
+	return n, closed, c.notWritable(err)
 }
 
 // A stdinWriter writes to the input of exec for as long as the client of c stays.
@@ -66,7 +66,7 @@ type stdinWriter struct {
 
 func (w stdinWriter) Write(p []byte) (int, error) {
 	n, err := w.exec.WriteStdin(w.c.r.Context(), p)
-	return n, notWritable(err)
+	return n, w.c.notWritable(err)
 }
 
 // bodyReader is a request's body whose errors are the client's.
@@ -82,11 +82,11 @@ func (r bodyReader) Read(p []byte) (int, error) {
 
 // notWritable words the error of an input that is not open. The input that a command
 // was started without is not the fault of the body that is written to it.
-func notWritable(err error) error {
+func (c *call) notWritable(err error) error {
 	var input *sandbox.InvalidError
 	switch {
 	case errors.As(err, &input):
-		return &Error{Status: http.StatusConflict, Message: "the command's input is not open: start it with open_stdin", err: err}
+		return &Error{Status: http.StatusConflict, Message: "the command's input is not open: start it with " + c.api.property(sandbox.FieldOpenStdin), err: err}
 	case errors.Is(err, io.ErrClosedPipe):
 		return &Error{Status: http.StatusConflict, Message: "the command's input was closed", err: err}
 	}

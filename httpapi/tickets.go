@@ -34,7 +34,7 @@ type ticket struct {
 
 func newTicketStore() *ticketStore { return &ticketStore{tickets: make(map[string]ticket)} }
 
-// issue returns a new ticket, and forgets those whose time is up.
+// issue returns a new ticket, and forgets those that have expired.
 func (o *ticketStore) issue(p Principal, name string) (string, time.Time, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
