@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -28,38 +28,6 @@ const (
 	removeTime = 30 * time.Second
 )
 
-// A service is what the three APIs have in common.
-type service struct {
-	manager  *sandbox.Manager
-	opts     Options
-	log      *slog.Logger
-	ports    *portTable
-	tickets  *ticketStore
-	sessions *sessions
-}
-
-// An api is the handler of one of the three APIs.
-type api struct {
-	*service
-	name         string
-	prefix       string                   // what the paths of all its routes begin with
-	authenticate Authenticator            // nil is Options.Authenticate
-	fields       map[sandbox.Field]string // the request's names of what the core names
-
-	// route returns the endpoints of the path after prefix.
-	route func(path []string) (methods, error)
-
-	// public returns the endpoint of a path that has in it all that it takes to
-	// get in, for every method, or nil. Nil is none.
-	public func(path []string) endpoint
-
-	// status picks the API's column of the table of status codes.
-	status func(statuses) int
-
-	// shape returns the documented body of an error.
-	shape func(*Error) any
-}
-
 // A call is one request to an API.
 type call struct {
 	api       *api
@@ -72,52 +40,6 @@ type call struct {
 	abort     bool   // the answer was cut off
 	broken    bool   // the answer ends with the reason why it is not whole
 	secret    string // what of the path must not be logged, or empty
-}
-
-// ServeHTTP answers one request.
-func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.answer(w, r, (*call).serve) }
-
-// answer answers one request as serve does.
-func (a *api) answer(w http.ResponseWriter, r *http.Request, serve endpoint) {
-	start := time.Now()
-	rc := http.NewResponseController(w)
-	c := &call{api: a, w: &statusWriter{ResponseWriter: w, rc: rc}, r: r, rc: rc}
-	err := serve(c)
-	if err != nil && c.w.status == 0 {
-		c.refuse(a.explain(err))
-	}
-	if c.w.status != http.StatusSwitchingProtocols {
-		c.limit() // the sending of what net/http still holds
-	}
-	c.log(start, err)
-	if c.abort {
-		panic(http.ErrAbortHandler)
-	}
-}
-
-func (c *call) serve() error {
-	path, ok := segments(c.r, c.api.prefix)
-	if !ok {
-		return &Error{Status: http.StatusNotFound, Message: "not found"}
-	}
-	c.path = path
-	if c.api.public != nil {
-		if serve := c.api.public(path); serve != nil {
-			return serve(c)
-		}
-	}
-	methods, err := c.api.route(path)
-	if err != nil {
-		return err
-	}
-	serve, err := methods.choose(c.r.Method)
-	if err != nil {
-		return err
-	}
-	if err := c.authenticate(); err != nil {
-		return err
-	}
-	return serve(c)
 }
 
 // key returns the key of the sandbox that the first segment of the path names.
@@ -222,4 +144,23 @@ func (c *call) refuse(e *Error) {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 	}
 	c.reply(e.Status, c.api.shape(e))
+}
+
+// whenClosed calls f in a goroutine once done is closed, unless stop is called first.
+// Stop waits for an f that has begun; f is not called after it. Without stop, the
+// goroutine lives until done is closed.
+func whenClosed(done <-chan struct{}, f func()) (stop func()) {
+	var watcher sync.WaitGroup
+	stopped := make(chan struct{})
+	watcher.Go(func() {
+		select {
+		case <-done:
+			f()
+		case <-stopped:
+		}
+	})
+	return func() {
+		close(stopped)
+		watcher.Wait()
+	}
 }

@@ -1,20 +1,15 @@
 package httpapi
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"net/http"
-	"time"
-	"unicode/utf8"
+	"strings"
 
 	"github.com/sandbox-go/sandbox"
-	"github.com/sandbox-go/sandbox/internal/jsonstream"
-	"github.com/sandbox-go/sandbox/internal/text"
 )
 
 const (
@@ -24,92 +19,6 @@ const (
 	// maxEntries is how many entries one listing holds.
 	maxEntries = 10_000
 )
-
-// The ways to tell content in JSON.
-const (
-	asText   = "utf-8"
-	asBase64 = "base64"
-)
-
-// routeFiles returns the endpoints of a sandbox's files, by the path after "files".
-func routeFiles(path []string) (methods, error) {
-	if len(path) == 0 {
-		return methods{http.MethodGet: getFile, http.MethodPut: putFile, http.MethodDelete: deleteFile}, nil
-	}
-	if len(path) == 1 {
-		switch path[0] {
-		case "archive":
-			return methods{http.MethodGet: getArchive, http.MethodPut: putArchive}, nil
-		case "mkdir":
-			return methods{http.MethodPost: makeDirectory}, nil
-		case "rename":
-			return methods{http.MethodPost: renameFile}, nil
-		}
-	}
-	return nil, errNoRoute
-}
-
-// files returns the files of the sandbox that the path names.
-func (c *call) files() (*sandbox.Files, error) {
-	sb, err := c.sandbox()
-	if err != nil {
-		return nil, err
-	}
-	return sb.Files(), nil
-}
-
-// getFile is GET /v1/sandboxes/{id}/files: a file's content, a directory's list, or
-// with stat=true what there is to know about either.
-func getFile(c *call) error {
-	q := c.query()
-	name := q.required("path")
-	if q.err == nil {
-		q.err = checkPath("path", name)
-	}
-	var (
-		list, stat, raw = q.flag("list"), q.flag("stat"), q.flag("raw")
-		recursive       = q.flag("recursive")
-		encoding        = q.choice("encoding", asText, asBase64)
-		offset          = q.integer("offset", 0, 0, math.MaxInt64)
-		limit           = q.integer("limit", -1, 0, math.MaxInt64)
-	)
-	if q.err != nil {
-		return q.err
-	}
-	files, err := c.files()
-	if err != nil {
-		return err
-	}
-	c.lift()
-	defer c.limit()
-	switch {
-	case list:
-		return c.list(files, name, recursive)
-	case stat:
-		return c.stat(files, name)
-	case raw:
-		return c.download(files, name, offset, limit)
-	}
-	content, err := c.content(files, name, offset, limit)
-	if err != nil {
-		return err
-	}
-	answer := struct {
-		Object   string `json:"object"`
-		Path     string `json:"path"`
-		Content  any    `json:"content"`
-		Encoding string `json:"encoding"`
-		Size     int    `json:"size_bytes"`
-		Lossy    bool   `json:"lossy,omitempty"`
-	}{Object: "file", Path: text.String([]byte(name)), Encoding: encoding, Size: len(content)}
-	if encoding == asBase64 {
-		answer.Content = content // as encoding/json has bytes
-	} else {
-		answer.Content, answer.Lossy = jsonstream.Text(content), !utf8.Valid(content)
-	}
-	c.reply(http.StatusOK, answer)
-	return nil
-}
 
 // content reads a part of a file that fits into one JSON answer. A negative limit is
 // no bound.
@@ -129,178 +38,6 @@ func (c *call) content(files *sandbox.Files, name string, offset, limit int64) (
 	return content, nil
 }
 
-// readLimit returns a limit of a request as a sandbox.ReadOptions.Limit, which has no
-// word for nothing: what comes is cut by the caller.
-func readLimit(limit int64) int64 {
-	if limit == 0 {
-		return 1
-	}
-	return max(limit, 0)
-}
-
-// download answers with the bytes of a part of a file. A browser must not take them
-// for a page of the service's.
-func (c *call) download(files *sandbox.Files, name string, offset, limit int64) error {
-	r, err := files.Open(c.r.Context(), name, &sandbox.ReadOptions{Offset: offset, Limit: readLimit(limit)})
-	if err != nil {
-		return fileError(err)
-	}
-	defer r.Close()
-	if limit == 0 {
-		return c.send("application/octet-stream", http.NoBody)
-	}
-	return c.send("application/octet-stream", r)
-}
-
-// send answers with bytes. When they end early, so does the connection: the client
-// would take what it has for the whole.
-func (c *call) send(contentType string, r io.Reader) error {
-	h := c.w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Disposition", "attachment")
-	h.Set("Content-Security-Policy", "sandbox")
-	h.Set("X-Content-Type-Options", "nosniff")
-	// What goes wrong at the beginning is answered as an error.
-	first := make([]byte, firstBytes)
-	n, err := io.ReadFull(r, first)
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-		for _, name := range []string{"Content-Disposition", "Content-Security-Policy", "X-Content-Type-Options"} {
-			h.Del(name)
-		}
-		return fileError(err)
-	}
-	c.limit()
-	c.w.WriteHeader(http.StatusOK)
-	if _, err = c.w.Write(first[:n]); err == nil {
-		_, err = io.Copy(c.w, r)
-	}
-	if err != nil {
-		c.abort = true
-		_ = c.rc.Flush() // so that there is a status line before the cut
-	}
-	return err
-}
-
-// firstBytes is how much of an answer is there before it begins.
-const firstBytes = 64 << 10
-
-// An entry is what there is to know about a file.
-type entry struct {
-	Name       string    `json:"name"`
-	NameBase64 string    `json:"name_base64,omitempty"` // where Name is not exact
-	Type       string    `json:"type"`
-	Size       int64     `json:"size_bytes"`
-	Mode       string    `json:"mode"`
-	ModifiedAt time.Time `json:"modified_at"`
-	Target     string    `json:"target,omitempty"`
-}
-
-func describeFile(info sandbox.FileInfo) entry {
-	e := entry{
-		Name:       text.String([]byte(info.Path)),
-		Type:       fileType(info.Mode),
-		Size:       info.Size,
-		Mode:       fmt.Sprintf("%04o", info.Mode.Perm()),
-		ModifiedAt: info.ModTime.UTC(),
-		Target:     text.String([]byte(info.Target)),
-	}
-	if !utf8.ValidString(info.Path) {
-		e.NameBase64 = base64.StdEncoding.EncodeToString([]byte(info.Path))
-	}
-	return e
-}
-
-func fileType(mode fs.FileMode) string {
-	switch {
-	case mode.IsDir():
-		return "dir"
-	case mode.IsRegular():
-		return "file"
-	case mode&fs.ModeSymlink != 0:
-		return "symlink"
-	}
-	return "special"
-}
-
-// list answers with a directory's entries. Their names are relative to it.
-func (c *call) list(files *sandbox.Files, name string, recursive bool) error {
-	answer := struct {
-		Object  string  `json:"object"`
-		Path    string  `json:"path"`
-		Entries []entry `json:"entries"`
-		HasMore bool    `json:"has_more"`
-	}{Object: "list", Path: text.String([]byte(name)), Entries: []entry{}}
-	for info, err := range files.List(c.r.Context(), name, &sandbox.ListOptions{Recursive: recursive}) {
-		if err != nil {
-			return fileError(err)
-		}
-		if len(answer.Entries) == maxEntries {
-			answer.HasMore = true
-			break
-		}
-		answer.Entries = append(answer.Entries, describeFile(info))
-	}
-	c.reply(http.StatusOK, answer)
-	return nil
-}
-
-func (c *call) stat(files *sandbox.Files, name string) error {
-	info, err := files.Stat(c.r.Context(), name)
-	if err != nil {
-		return fileError(err)
-	}
-	c.reply(http.StatusOK, describeFile(info))
-	return nil
-}
-
-// deleteFile is DELETE /v1/sandboxes/{id}/files.
-func deleteFile(c *call) error {
-	q := c.query()
-	name, recursive := q.required("path"), q.flag("recursive")
-	if q.err == nil {
-		q.err = checkPath("path", name)
-	}
-	if q.err != nil {
-		return q.err
-	}
-	return c.change(name, func(files *sandbox.Files) error {
-		return files.Remove(c.r.Context(), name, &sandbox.RemoveOptions{Recursive: recursive})
-	})
-}
-
-// makeDirectory is POST /v1/sandboxes/{id}/files/mkdir.
-func makeDirectory(c *call) error {
-	var name, modeText string
-	if err := c.decode(map[string]field{"path": intoPath(&name), "mode": intoString(&modeText)}); err != nil {
-		return err
-	}
-	mode, err := parseMode(modeText)
-	switch {
-	case err != nil:
-		return err
-	case name == "":
-		return missing("path")
-	case mode == noMode:
-		mode = 0o755
-	}
-	return c.change(name, func(files *sandbox.Files) error { return files.MkdirAll(c.r.Context(), name, mode) })
-}
-
-// renameFile is POST /v1/sandboxes/{id}/files/rename.
-func renameFile(c *call) error {
-	var from, to string
-	if err := c.decode(map[string]field{"from": intoPath(&from), "to": intoPath(&to)}); err != nil {
-		return err
-	}
-	switch "" {
-	case from:
-		return missing("from")
-	case to:
-		return missing("to")
-	}
-	return c.change(to, func(files *sandbox.Files) error { return files.Rename(c.r.Context(), from, to) })
-}
-
 // intoPath decodes the name of a file.
 func intoPath(dst *string) field {
 	return func(value json.RawMessage) string {
@@ -315,20 +52,84 @@ func intoPath(dst *string) field {
 	}
 }
 
-// change does something to a file, and answers with its name.
-func (c *call) change(name string, do func(*sandbox.Files) error) error {
-	files, err := c.files()
-	if err != nil {
-		return err
+// write writes a file, in a directory that is made when it is missing. A file that is
+// replaced keeps its mode, where the client names no other.
+func (c *call) write(files *sandbox.Files, name string, content io.Reader, mode fs.FileMode) error {
+	opts := &sandbox.WriteOptions{Parents: true}
+	switch mode {
+	case noMode:
+	case 0:
+		opts.Mode = 0o600 // until it is done
+	default:
+		opts.Mode = mode
 	}
-	c.lift()
-	defer c.limit()
-	if err := do(files); err != nil {
-		return fileError(err)
+	err := files.WriteFrom(c.r.Context(), name, content, opts)
+	if err == nil && mode == 0 {
+		err = files.Chmod(c.r.Context(), name, 0)
 	}
-	c.reply(http.StatusOK, struct {
-		Success bool   `json:"success"`
-		Path    string `json:"path"`
-	}{true, text.String([]byte(name))})
+	return fileError(err)
+}
+
+// Bounds of names, which are Linux's own.
+const (
+	maxPath     = 4096
+	maxFileName = 255
+)
+
+// checkPath refuses a name of a file that no file can have.
+func checkPath(property, name string) error {
+	if strings.ContainsRune(name, 0) {
+		return invalid(property, "must not contain a NUL byte")
+	}
+	if len(name) > maxPath {
+		return invalid(property, fmt.Sprintf("must not be longer than %d bytes", maxPath))
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if len(part) > maxFileName {
+			return invalid(property, fmt.Sprintf("must not have a part longer than %d bytes", maxFileName))
+		}
+	}
 	return nil
+}
+
+// fileError returns what an error of a sandbox's files is answered with. It is the
+// one table from the causes that sandbox.Files promises to status codes, the same
+// in every API: what the name is wrong about is a 400, what the sandbox's user may
+// not do a 403.
+func fileError(err error) error {
+	for _, row := range []struct {
+		is     error
+		status int
+	}{
+		{fs.ErrNotExist, http.StatusNotFound},
+		{fs.ErrInvalid, http.StatusBadRequest},
+		{sandbox.ErrIsDirectory, http.StatusBadRequest},
+		{sandbox.ErrNotDirectory, http.StatusBadRequest},
+		{sandbox.ErrSpecialFile, http.StatusBadRequest},
+		{sandbox.ErrLinkLoop, http.StatusBadRequest},
+		{sandbox.ErrArchive, http.StatusBadRequest},
+		{fs.ErrPermission, http.StatusForbidden},
+		{sandbox.ErrOutside, http.StatusForbidden},
+		{sandbox.ErrNotEmpty, http.StatusConflict},
+		{fs.ErrExist, http.StatusConflict},
+		{sandbox.ErrNoSpace, http.StatusInsufficientStorage},
+		{errors.ErrUnsupported, http.StatusNotImplemented},
+	} {
+		if errors.Is(err, row.is) {
+			return &Error{Status: row.status, Message: fileMessage(err), err: err}
+		}
+	}
+	return err
+}
+
+// fileMessage returns an error without the sandbox that it happened in.
+func fileMessage(err error) string {
+	var p *fs.PathError
+	switch {
+	case errors.As(err, &p):
+		return p.Path + ": " + p.Err.Error()
+	case errors.Is(err, errors.ErrUnsupported):
+		return "this backend does not reach files"
+	}
+	return err.Error()
 }

@@ -2,8 +2,12 @@ package httpapi
 
 import (
 	"context"
+	_ "embed"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/sandbox-go/sandbox"
 )
@@ -75,5 +79,62 @@ func (h *Handlers) Register(mux *http.ServeMux) {
 	for _, a := range []*api{h.rooms, h.sandboxes, h.agents} {
 		mux.Handle(a.prefix, a)
 		mux.Handle(a.prefix+"/", a)
+	}
+}
+
+// openAPI describes every route. The tests hold each of their requests and answers
+// against it.
+//
+//go:embed openapi.yaml
+var openAPI string
+
+// OpenAPI returns a handler of the OpenAPI 3.1 document that describes the routes of
+// the three APIs, by tradition at /openapi.yaml. It needs no key.
+func OpenAPI() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml")
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(openAPI))
+	})
+}
+
+// A sessions counts the connections that were taken over from the server, which
+// waits for them no more.
+type sessions struct {
+	mu   sync.Mutex // guards all below
+	n    int
+	idle chan struct{} // closed when n gets 0; nil when it is 0
+}
+
+// begin counts one more, until end is called.
+func (s *sessions) begin() (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n == 0 {
+		s.idle = make(chan struct{})
+	}
+	s.n++
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.n--; s.n == 0 {
+			close(s.idle)
+			s.idle = nil
+		}
+	})
+}
+
+// wait waits until there is none, or ctx ends.
+func (s *sessions) wait(ctx context.Context) error {
+	s.mu.Lock()
+	idle := s.idle
+	s.mu.Unlock()
+	if idle == nil {
+		return nil
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A query reads the parameters in a request's URL. The first problem sticks in err,
@@ -91,4 +92,54 @@ func (q *query) refuse(name, problem string) {
 	if q.err == nil {
 		q.err = invalid(name, problem)
 	}
+}
+
+// maxPage is how many items a client may ask for at once.
+const maxPage = 1000
+
+// A page is the part of a list that a client asks for: at most limit items, those
+// after the item of that id. Lists are in the order in which their items were made,
+// so nothing that is added meanwhile shifts a page.
+type page struct {
+	limit int    // 0 is all
+	after string // empty is from the beginning
+}
+
+// page reads the parameters limit and after.
+func (c *call) page() (page, error) {
+	q := c.query()
+	p := page{limit: int(q.integer("limit", 0, 1, maxPage)), after: q.text("after")}
+	return p, q.err
+}
+
+// cut returns the part of all that p asks for, and whether there is more behind it.
+func cut[T interface{ ID() string }](p page, all []T) (part []T, more bool, err error) {
+	if p.after != "" {
+		i := 0
+		for i < len(all) && all[i].ID() != p.after {
+			i++
+		}
+		if i == len(all) {
+			return nil, false, invalid("after", "is not in the list any more: begin again without it")
+		}
+		all = all[i+1:]
+	}
+	if p.limit > 0 && len(all) > p.limit {
+		return all[:p.limit], true, nil
+	}
+	return all, false, nil
+}
+
+// seconds returns a parameter that is a time span in seconds; absent is none.
+func (q *query) seconds(name string) time.Duration {
+	value := q.text(name)
+	if value == "" {
+		return 0
+	}
+	s, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(s >= 0 && s <= maxAgentTimeout) {
+		q.refuse(name, fmt.Sprintf("must be at least 0 and at most %d seconds", maxAgentTimeout))
+		return 0
+	}
+	return seconds(s)
 }

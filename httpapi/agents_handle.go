@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/sandbox-go/sandbox"
@@ -74,20 +73,6 @@ func readOn(c *call) error {
 	}
 	c.reply(http.StatusOK, describeForAgent(rec, from))
 	return nil
-}
-
-// seconds returns a parameter that is a time span in seconds; absent is none.
-func (q *query) seconds(name string) time.Duration {
-	value := q.text(name)
-	if value == "" {
-		return 0
-	}
-	s, err := strconv.ParseFloat(value, 64)
-	if err != nil || !(s >= 0 && s <= maxAgentTimeout) {
-		q.refuse(name, fmt.Sprintf("must be at least 0 and at most %d seconds", maxAgentTimeout))
-		return 0
-	}
-	return seconds(s)
 }
 
 // news returns the record of exec once it has something from there on or is final, or

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -132,72 +131,5 @@ func (c *call) background(sb sandbox.Sandbox, cmd sandbox.Command) error {
 		return err
 	}
 	c.reply(http.StatusAccepted, describeExecution(rec))
-	return nil
-}
-
-// listExecutions is GET /v1/sandboxes/{id}/executions. The records are encoded one
-// by one: together they may be large.
-func listExecutions(c *call) error {
-	p, err := c.page()
-	if err != nil {
-		return err
-	}
-	sb, err := c.sandbox()
-	if err != nil {
-		return err
-	}
-	execs, more, err := cut(p, sb.Execs())
-	if err != nil {
-		return err
-	}
-	c.begin(http.StatusOK)
-	fmt.Fprint(c.w, `{"object":"list","data":[`)
-	for i, exec := range execs {
-		if i > 0 {
-			fmt.Fprint(c.w, ",")
-		}
-		if c.sendJSON(describeExecution(exec.Execution())); c.w.failed != nil {
-			return nil
-		}
-	}
-	fmt.Fprintf(c.w, "],\"has_more\":%t}", more)
-	c.finish()
-	return nil
-}
-
-// exec returns the execution that the path names.
-func (c *call) exec() (sandbox.Exec, error) {
-	sb, err := c.sandbox()
-	if err != nil {
-		return nil, err
-	}
-	exec, err := sb.Exec(c.path[2])
-	if errors.Is(err, sandbox.ErrNotFound) {
-		return nil, &Error{Status: http.StatusNotFound, Message: "No execution with that id", err: err}
-	}
-	return exec, err
-}
-
-// getExecution is GET /v1/sandboxes/{id}/executions/{exec_id}.
-func getExecution(c *call) error {
-	exec, err := c.exec()
-	if err != nil {
-		return err
-	}
-	c.reply(http.StatusOK, describeExecution(exec.Execution()))
-	return nil
-}
-
-// cancelExecution is DELETE /v1/sandboxes/{id}/executions/{exec_id}. What could not
-// be killed is in the record.
-func cancelExecution(c *call) error {
-	exec, err := c.exec()
-	if err != nil {
-		return err
-	}
-	c.lift()
-	_ = exec.Cancel(context.WithoutCancel(c.r.Context()))
-	c.limit()
-	c.reply(http.StatusOK, describeExecution(exec.Execution()))
 	return nil
 }
