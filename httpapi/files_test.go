@@ -85,6 +85,8 @@ func TestFiles(t *testing.T) {
 		mode(0o755)
 		_, body := w.do(t, "GET", path+"?path=d/f", "")
 		diffJSON(t, `{"content":"3","*":0}`, body)
+		w.do(t, "PUT", path, `{"path":"d/f","content":"4","mode":"0000"}`)
+		mode(0)
 	})
 
 	inBubble(t, "what-does-not-fit-into-an-answer-is-read-in-parts", func(t *testing.T) {
@@ -95,6 +97,13 @@ func TestFiles(t *testing.T) {
 			t.Fatalf("%d: %s", code, body)
 		}
 		if code, body := w.do(t, "GET", path+"?path=f", ""); code != 413 {
+			t.Errorf("%d: %.99s", code, body)
+		}
+		for _, encoding := range []string{"utf-8", "base64"} {
+			_, body := w.do(t, "GET", path+"?path=f&limit=0&encoding="+encoding, "")
+			diffJSON(t, `{"content":"","size_bytes":0,"*":0}`, body)
+		}
+		if code, body := w.do(t, "GET", path+"?path=f&limit=0&raw=true", ""); code != 200 || body != "" {
 			t.Errorf("%d: %.99s", code, body)
 		}
 		if code, body := w.do(t, "GET", path+"?path=f&offset=1", ""); code != 200 || len(body) < 16<<20 {

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -256,7 +257,7 @@ done 2>/dev/null`})
 		},
 	}, {
 		Name:  "files-end-with-the-sandbox",
-		Rule:  "A sandbox that is closed has no files any more: what is being read ends, and nobody waits for its reader.",
+		Rule:  "A sandbox that is closed has no files any more: what is being read or listed ends, and nobody waits for its reader.",
 		needs: needFiles,
 		run: func(s *subject) {
 			sb := s.newSandbox()
@@ -276,6 +277,26 @@ done 2>/dev/null`})
 			r.Close()
 			if err := other.readError("f"); !errors.Is(err, sandbox.ErrClosed) {
 				s.Errorf("read in a closed sandbox: %v", err)
+			}
+			sb = s.newSandbox()
+			var headers []tar.Header
+			for i := range 3000 {
+				headers = append(headers, tar.Header{Name: fmt.Sprintf("%04d%s", i, strings.Repeat("long", 50)), Mode: 0o644})
+			}
+			if err := sb.Files().WriteTar(s.ctx, ".", s.archive(headers...)); err != nil {
+				s.Fatalf("write tar: %v", err)
+			}
+			var last error
+			for _, last = range sb.Files().List(s.ctx, ".", nil) {
+				if sb.Info().Status == sandbox.SandboxRunning {
+					time.Sleep(restTime)
+					begin := time.Now()
+					s.closing("the sandbox", sb.Close)
+					s.prompt("the close beside a list", time.Since(begin), 0)
+				}
+			}
+			if !errors.Is(last, sandbox.ErrClosed) {
+				s.Errorf("a list in a closed sandbox ends with %v", last)
 			}
 			i := s.create(s.backend, "sbx_files")
 			s.closing("the instance", i.Destroy)

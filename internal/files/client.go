@@ -47,9 +47,11 @@ func (c *Client) File(ctx context.Context, r *backend.FileRequest) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	lines, w := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) }) // Found may take its time
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer stop()
 		w.CloseWithError(c.do(ctx, r, w))
 	}()
 	defer func() {
