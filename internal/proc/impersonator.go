@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,7 @@ import (
 // it is needed: a fork bomb may leave no room for a new one.
 type Impersonator struct {
 	calls chan call
+	kept  atomic.Int64 // who the thread stays
 	locks int
 	mu    sync.Mutex // does within the process what locks does between them
 }
@@ -38,10 +40,21 @@ func NewImpersonator(locks int) *Impersonator {
 	go func() {
 		runtime.LockOSThread()
 		close(ready)
+		kept := 0
 		for c := range i.calls {
-			if c.as != nil {
+			if kept > 0 && (kept != c.uid || c.as != nil) {
+				beRoot()
+				kept = 0
+			}
+			switch {
+			case c.as != nil:
 				doAs(c.uid, c.as)
-			} else {
+			case kept == c.uid:
+				signalAll(c.s)
+			case int64(c.uid) == i.kept.Load() && become(c.uid):
+				kept = c.uid
+				signalAll(c.s)
+			default:
 				signalAs(c.uid, c.s)
 			}
 			close(c.done)
@@ -56,19 +69,39 @@ func NewImpersonator(locks int) *Impersonator {
 // do no more than its effective uid can, and its victims cannot signal it.
 const nobody = 0xfffffffd
 
-// signalAs sends s to every process of uid, from the calling thread. The system
-// calls are raw ones: the wrappers change the whole process. The saved uid stays
+// Keep has the thread stay the user of that number between signals: to become it takes
+// memory, which bombs may have used up.
+func (i *Impersonator) Keep(uid int) {
+	i.kept.Store(int64(uid))
+	i.User(uid).signal(0)
+}
+
+// become makes the calling thread one that can signal what is uid's, and nothing else. The
+// system calls are raw ones: the wrappers change the whole process. The saved uid stays
 // root, which is the way back.
+func become(uid int) bool {
+	_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, uintptr(uid), 0)
+	return errno == 0
+}
+
+func beRoot() { unix.RawSyscall(unix.SYS_SETRESUID, 0, 0, 0) }
+
+// signalAll sends s to every process that the calling thread can signal.
+func signalAll(s unix.Signal) {
+	all := -1
+	unix.RawSyscall(unix.SYS_KILL, uintptr(all), uintptr(s), 0)
+}
+
+// signalAs sends s to every process of uid, from the calling thread.
 func signalAs(uid int, s unix.Signal) {
-	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, uintptr(uid), 0); errno != 0 {
-		// A user namespace without that number.
+	if !become(uid) {
+		// A user namespace without nobody's number.
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), 0); errno != 0 {
 			return
 		}
 	}
-	all := -1
-	unix.RawSyscall(unix.SYS_KILL, uintptr(all), uintptr(s), 0)
-	unix.RawSyscall(unix.SYS_SETRESUID, 0, 0, 0)
+	signalAll(s)
+	beRoot()
 }
 
 // doAs calls f as uid, from the calling thread. The real user is that one too: a
@@ -78,7 +111,7 @@ func doAs(uid int, f func()) {
 		return
 	}
 	f()
-	unix.RawSyscall(unix.SYS_SETRESUID, 0, 0, 0)
+	beRoot()
 }
 
 // A User is one whose processes belong to one sandbox alone.

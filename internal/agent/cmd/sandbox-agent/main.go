@@ -26,7 +26,7 @@ func main() {
 	var err error
 	switch mode {
 	case "supervise":
-		err = supervise.Main()
+		err = supervise.Main(len(os.Args) > 2)
 	case "local":
 		err = serve.Local()
 	case "serve":

@@ -30,13 +30,16 @@ const (
 // home the user's own; fresh says that no command ever ran here. The main goroutine
 // must call it.
 func Container(home, user string, fresh bool) error {
-	n, err := begin()
+	n, err := begin(true)
 	if err != nil {
 		return err
 	}
 	defer n.close()
 	if err := prepare(home, user, fresh); err != nil {
 		return err
+	}
+	if who := (wire.Start{User: user}); resolve(&who) == nil && who.Own {
+		n.as.Keep(int(who.UID))
 	}
 	conn, err := newStdio()
 	if err != nil {
@@ -52,18 +55,19 @@ func Container(home, user string, fresh bool) error {
 	if err != nil {
 		return err
 	}
-	c := &container{pool: pool.New(&shared{nursery: n}, minIdle, maxIdle), inputs: newInputs(), oom: newOOMCounter()}
-	defer c.pool.Close()
 	runtime.GOMAXPROCS(1) // so that what one goroutine has for another wakes no thread
+	c := &container{nursery: n, pool: pool.New(&shared{nursery: n}, minIdle, maxIdle), inputs: newInputs(), oom: newOOMCounter()}
+	defer c.pool.Close()
 	ended := make(chan error)
 	go func() { ended <- c.accept(session) }() // not on the first thread, which the main goroutine keeps to itself
 	return <-ended
 }
 
 type container struct {
-	pool   *pool.Pool
-	inputs *inputs
-	oom    *oomCounter
+	nursery *nursery
+	pool    *pool.Pool
+	inputs  *inputs
+	oom     *oomCounter
 }
 
 // accept serves the streams of a session until it ends.

@@ -13,6 +13,7 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/pool"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+	"github.com/sandbox-go/sandbox/internal/proc"
 )
 
 // execute runs the commands that a stream brings, one after the other, of which
@@ -37,7 +38,8 @@ func (c *container) execute(stream *yamux.Stream, r *wire.Reader, start *wire.St
 // An execution is a command and what is said about it.
 type execution struct {
 	stream  *yamux.Stream
-	out     *outbox // to stream
+	user    *proc.User // whose it is, if nobody else's too
+	out     *outbox    // to stream
 	started chan struct{}
 	process *pool.Process // once started is closed; nil when it was not
 	err     error         // once started is closed: why it was not
@@ -52,10 +54,14 @@ func (c *container) start(stream *yamux.Stream, start *wire.Start) *execution {
 		stream: stream, out: &outbox{w: stream},
 		started: make(chan struct{}), cancel: cancel, done: make(chan struct{}),
 	}
+	refused := resolve(start)
+	if start.Own {
+		e.user = c.nursery.as.User(int(start.UID))
+	}
 	go func() {
 		defer close(e.done)
 		defer cancel()
-		e.run(ctx, c, start)
+		e.run(ctx, c, start, refused)
 		stream.Shrink() // another command may be long in coming
 	}()
 	return e
@@ -63,7 +69,7 @@ func (c *container) start(stream *yamux.Stream, start *wire.Start) *execution {
 
 // run runs the command. Writing does not fail in ways that matter: a service that
 // is gone is noticed by reading.
-func (e *execution) run(ctx context.Context, c *container, start *wire.Start) {
+func (e *execution) run(ctx context.Context, c *container, start *wire.Start, refused error) {
 	told := make(chan struct{})
 	spec := &backend.Spec{
 		Stdout:   &output{e.out, 1, told},
@@ -75,7 +81,7 @@ func (e *execution) run(ctx context.Context, c *container, start *wire.Start) {
 		defer in.Close()
 		spec.Stdin = in
 	}
-	err := resolve(start)
+	err := refused
 	before := c.oom.kills()
 	if err == nil {
 		e.process, err = c.pool.Start(ctx, start, spec)
@@ -107,7 +113,10 @@ func (e *execution) run(ctx context.Context, c *container, start *wire.Start) {
 		frame, _ = wire.Append(nil, &wire.Exit{Exit: exit})
 	case errors.As(err, &left): // the answer to the kill tells it
 		<-e.process.Empty()
-	default:
+	default: // how it ended is unknown, but not whether it has
+		if left := e.process.Kill(); left != nil {
+			err = errors.Join(err, left)
+		}
 		wire.Write(e.out, &wire.Lost{Why: err.Error()})
 		return
 	}
@@ -177,9 +186,13 @@ func (e *execution) obey(m wire.Message) {
 	}
 }
 
+// haltTime is how long a kill may take before the other commands of its user wait for it.
+const haltTime = time.Second
+
 // kill ends the command, however far it has come, and answers after all else has been
 // told, so that the service knows then how the command ended.
 func (e *execution) kill() {
+	defer e.user.Halt(haltTime)()
 	stop := wire.SayWorking(func(m wire.Message) { wire.Write(e.out, m) })
 	<-e.started
 	err := e.err

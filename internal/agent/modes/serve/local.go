@@ -28,7 +28,7 @@ const Socket = 3
 // Local serves a service on the same machine until it is gone. The main
 // goroutine must call it.
 func Local() error {
-	n, err := begin()
+	n, err := begin(false)
 	if err != nil {
 		return err
 	}
@@ -40,19 +40,35 @@ func Local() error {
 	return l.serve()
 }
 
-// begin prepares the process. It keeps the main goroutine on the first thread.
-func begin() (*nursery, error) {
+// begin prepares the process. It keeps the main goroutine on the first thread. Contained
+// says that commands may use up the memory that the process has.
+func begin(contained bool) (*nursery, error) {
 	runtime.LockOSThread()
 	if err := harden.Process(); err != nil {
 		return nil, err
 	}
-	n, err := newNursery()
+	n, err := newNursery(contained)
 	if err != nil {
 		return nil, err
 	}
-	harden.Threads(2)
+	if contained {
+		harden.Threads(containedThreads)
+		harden.Memory(reserve)
+	} else {
+		harden.Threads(threads)
+	}
 	return n, nil
 }
+
+// How many threads a nursery needs beyond its processors: in a container more of them may
+// wait for memory.
+const (
+	threads          = 2
+	containedThreads = 8
+)
+
+// reserve is how much memory a contained nursery has ahead of need, in bytes.
+const reserve = 2 << 20
 
 type local struct {
 	nursery *nursery

@@ -5,6 +5,7 @@ package serve
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -23,9 +24,11 @@ type nursery struct {
 	supervisors map[int]int // their numbers by pid; guarded by children
 	as          *proc.Impersonator
 	null, locks int
+	supervise   []string // the command line of a supervisor
 }
 
-func newNursery() (*nursery, error) {
+// newNursery returns a nursery. Contained is told to supervisors.
+func newNursery(contained bool) (*nursery, error) {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("open /dev/null", err)
@@ -43,6 +46,10 @@ func newNursery() (*nursery, error) {
 		as:          proc.NewImpersonator(locks),
 		null:        null,
 		locks:       locks,
+		supervise:   []string{"sandbox-agent", "supervise"},
+	}
+	if contained {
+		n.supervise = append(n.supervise, "contained")
 	}
 	n.children.Spare = func(pid int) bool {
 		_, ok := n.supervisors[pid]
@@ -64,7 +71,9 @@ func (n *nursery) spawn(number int) (int, error) {
 	files[supervise.Socket] = uintptr(pair[1])
 	files[supervise.Locks] = uintptr(n.locks)
 	err = n.children.Start(func() error {
-		pid, err := syscall.ForkExec("/proc/self/exe", []string{"sandbox-agent", "supervise"}, &syscall.ProcAttr{
+		// Who forks keeps a processor until the child executes, and that may wait for memory.
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1))
+		pid, err := syscall.ForkExec("/proc/self/exe", n.supervise, &syscall.ProcAttr{
 			Dir:   "/",
 			Env:   []string{},
 			Files: files,
@@ -112,8 +121,8 @@ func (n *nursery) losing(number int) (losing bool) {
 	return losing
 }
 
-// supervise reports whether there are supervisors.
-func (n *nursery) supervise() (any bool) {
+// busy reports whether there are supervisors.
+func (n *nursery) busy() (any bool) {
 	n.children.Hold(func() { any = len(n.supervisors) > 0 })
 	return any
 }
@@ -125,7 +134,7 @@ const closeTime = 12 * time.Second
 // close waits for the supervisors to end, which their owners' sockets have told
 // them to, and kills what is left. One that is stopped cannot end by itself.
 func (n *nursery) close() {
-	for begin := time.Now(); n.supervise() && time.Since(begin) < closeTime; {
+	for begin := time.Now(); n.busy() && time.Since(begin) < closeTime; {
 		n.children.Hold(func() {
 			for pid := range n.supervisors {
 				if proc.Stopped(pid) {

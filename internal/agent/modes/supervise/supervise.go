@@ -6,8 +6,8 @@
 // and then takes the next command. When its owner's socket ends, it kills
 // everything and exits.
 //
-// It needs no thread after its start, and no memory to speak of: a command that
-// has used up both can still be killed.
+// It needs no thread after its start, and in a container it has its memory from then on: a
+// command that has used up both can still be killed.
 package supervise
 
 import (
@@ -38,8 +38,9 @@ const (
 
 // Main serves the owner at the other end of Socket until it is gone. It must be
 // called by the main goroutine, which it keeps on the process's first thread: the
-// rights of that thread are what commands are started with.
-func Main() error {
+// rights of that thread are what commands are started with. Contained says that commands
+// may use up the memory that the process has.
+func Main(contained bool) error {
 	runtime.LockOSThread()
 	oom, err := openOOMScore() // the hardened process's /proc is root's alone
 	if err != nil {
@@ -55,6 +56,9 @@ func Main() error {
 	s.children = proc.NewChildren()
 	s.children.Reaped = s.reaped
 	harden.Threads(0)
+	if contained {
+		harden.Memory(reserve)
+	}
 	if err := harden.Silence(); err != nil {
 		return err
 	}
@@ -62,6 +66,9 @@ func Main() error {
 	s.children.Kill(s.user)
 	return err
 }
+
+// reserve is how much memory a supervisor has ahead of need, in bytes.
+const reserve = 1 << 20
 
 type supervisor struct {
 	conn     harden.Conn
