@@ -42,7 +42,7 @@ func (e ending) decide(rec *Execution) {
 		rec.Err = e.err
 	case errors.As(e.err, &start):
 		rec.Status = Failed
-		rec.Err = start
+		rec.Err = e.err
 	case e.cause == ErrLost || e.exit == nil:
 		rec.Status = Failed
 		rec.Err = lost(e.err)

@@ -169,6 +169,24 @@ func TestStartError(t *testing.T) {
 	})
 }
 
+// The record says all that the backend does of why a command was not started.
+func TestStartErrorWithItsCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cause := errors.New("dial unix /run/engine.sock: connection refused")
+		start := &backend.StartError{Reason: backend.CannotStart, Detail: "try again"}
+		b := fake.New(&fake.Options{Start: func(context.Context, *fake.Command) error { return fmt.Errorf("%w: %w", start, cause) }})
+		sb, stop := newSandbox(t, b, nil)
+		defer stop()
+		rec, err := sb.Run(t.Context(), sandbox.Command{Shell: "cmd"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Status != sandbox.Failed || !errors.Is(rec.Err, start) || !errors.Is(rec.Err, cause) {
+			t.Errorf("%s with the error %v", rec.Status, rec.Err)
+		}
+	})
+}
+
 func TestLost(t *testing.T) {
 	for name, lose := range map[string]fake.Handler{
 		"sandbox":             func(p *fake.Process) int { io.WriteString(p.Stdout, "x"); p.Sleep(1); p.LoseSandbox(); return 0 },

@@ -24,7 +24,7 @@ type Execution struct {
 	// OOMKilled is set when the kernel killed the command itself for memory.
 	OOMKilled bool `json:"oom_killed,omitempty"`
 
-	// Err says why the status is failed: a *StartError, or an error that wraps
+	// Err says why the status is failed: an error that wraps a *StartError, or
 	// ErrLost. After a kill it is a *SurvivorsError when processes survived it, or
 	// wraps ErrLost when the kill could not be verified. Otherwise it is nil.
 	Err error `json:"-"`

@@ -140,8 +140,10 @@ func (a *api) explain(err error) *Error {
 		return &answer
 	case errors.As(err, &input):
 		problem.Status, problem.Message, problem.field = http.StatusBadRequest, input.Problem, a.property(input.Field)
-	case errors.As(err, &start) && problem.Status == http.StatusBadRequest:
-		problem.Message, problem.field = start.Error(), a.cause(start.Reason)
+	case errors.As(err, &start): // what it wraps besides is the service's
+		if problem.Message = start.Error(); problem.Status == http.StatusBadRequest {
+			problem.field = a.cause(start.Reason)
+		}
 	case errors.As(err, &limit):
 		problem.RetryAfter = max(limit.RetryAfter, time.Second)
 	}

@@ -61,7 +61,11 @@ func describeExecution(rec *sandbox.Execution) *executionObject {
 	if rec.Signal != 0 {
 		doc.Signal = rec.Signal.String()
 	}
-	if rec.Err != nil {
+	var start *sandbox.StartError
+	switch {
+	case errors.As(rec.Err, &start): // what it wraps besides is the service's
+		doc.Error = start.Error()
+	case rec.Err != nil:
 		doc.Error = rec.Err.Error()
 	}
 	if rec.StdinErr != nil {

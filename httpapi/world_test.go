@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -132,7 +133,8 @@ func startFault(_ context.Context, cmd *fake.Command) error {
 	case cmd.Shell == "no-shell":
 		return &backend.StartError{Reason: backend.NotFound, Path: "sh"}
 	case cmd.Shell == "no-memory":
-		return &backend.StartError{Reason: backend.NoResources}
+		// What it wraps besides is told to nobody outside.
+		return fmt.Errorf("%w: dial unix /run/engine.sock", &backend.StartError{Reason: backend.NoResources})
 	case len(cmd.Getenv("BIG")) > 100:
 		return &backend.StartError{Reason: backend.TooLong}
 	}

@@ -22,10 +22,16 @@ const pausePoll = 100 * time.Millisecond
 // dialTime bounds one attempt to connect to an agent.
 const dialTime = 30 * time.Second
 
-// dialAgent starts an agent in the container and connects to it: the streams of
-// one exec are the connection. A container that is paused is waited for; one that
-// ends, or an engine that hangs, is not.
-func (i *instance) dialAgent(ctx context.Context, opts agentclient.Options) (*agentclient.Conn, error) {
+// A connection is one to an agent: the streams of an exec.
+type connection struct {
+	*agentclient.Conn
+	exec   string // its id
+	stream *execStream
+}
+
+// dialAgent starts an agent in the container and connects to it. A container
+// that is paused is waited for; one that ends, or an engine that hangs, is not.
+func (i *instance) dialAgent(ctx context.Context, opts agentclient.Options) (*connection, error) {
 	i.mu.Lock()
 	fresh := i.fresh
 	i.mu.Unlock()
@@ -43,7 +49,7 @@ func (i *instance) dialAgent(ctx context.Context, opts agentclient.Options) (*ag
 }
 
 // dialOnce makes one attempt.
-func (i *instance) dialOnce(ctx context.Context, fresh bool, opts agentclient.Options) (*agentclient.Conn, error) {
+func (i *instance) dialOnce(ctx context.Context, fresh bool, opts agentclient.Options) (*connection, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, dialTime, &Error{NoEngine, i.b.host, "see whether the engine hangs", nil})
 	defer cancel()
 	defer context.AfterFunc(i.alive, cancel)()
@@ -51,7 +57,7 @@ func (i *instance) dialOnce(ctx context.Context, fresh bool, opts agentclient.Op
 	return conn, unanswered(ctx, err)
 }
 
-func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh bool, opts agentclient.Options) (*agentclient.Conn, error) {
+func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh bool, opts agentclient.Options) (*connection, error) {
 	exec, err := b.api.ExecCreate(ctx, container, client.ExecCreateOptions{
 		User: "0:0", WorkingDir: "/", Cmd: agent.ServeCommand(agentPath, workspace, user, fresh),
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
@@ -72,5 +78,5 @@ func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh b
 		}
 		return nil, fmt.Errorf("docker: connect to the agent in %.12s: %w%s", container, err, said)
 	}
-	return conn, nil
+	return &connection{conn, exec.ID, stream}, nil
 }

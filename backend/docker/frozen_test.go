@@ -146,3 +146,17 @@ func TestAgentStoppedForAMoment(t *testing.T) {
 	}
 	output(t, sb, "true")
 }
+
+// A record whose outcome is unknown, since the agent was killed, says that it was.
+func TestAgentKilled(t *testing.T) {
+	api := engine(t)
+	sb := newSandbox(t, newBackend(t, docker.Options{}), nil)
+	output(t, sb, "true")
+	agent := agentPID(t, api, containerOf(sb))
+	time.AfterFunc(300*time.Millisecond, func() { signalTo(t, agent, syscall.SIGKILL) })
+	rec := run(t, sb, "sleep 77778")
+	if rec.Status != sandbox.Failed || !errors.Is(rec.Err, sandbox.ErrLost) || !strings.Contains(rec.Err.Error(), "was killed") {
+		t.Errorf("%s", describe(rec))
+	}
+	output(t, sb, "true")
+}

@@ -199,7 +199,7 @@ func (i *instance) connect(ctx context.Context) (*link, error) {
 	}
 	l := &link{instance: i, settled: make(chan struct{})}
 	var err error
-	if l.Conn, err = i.dialAgent(ctx, agentclient.Options{Explain: l.explain, HideOOM: !i.b.engine.tellsOOM()}); err != nil {
+	if l.connection, err = i.dialAgent(ctx, agentclient.Options{Explain: l.explain, HideOOM: !i.b.engine.tellsOOM()}); err != nil {
 		_, gone := i.present()
 		return nil, cmp.Or(gone, err)
 	}

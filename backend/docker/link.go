@@ -1,18 +1,20 @@
 package docker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/moby/moby/client"
+
 	"github.com/sandbox-go/sandbox/backend"
-	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
 )
 
 // A link is one connection to the agent of a container.
 type link struct {
-	*agentclient.Conn
+	*connection
 	instance *instance
 
 	// settled is closed when the connection has ended and it is known why, or it
@@ -61,5 +63,22 @@ func (l *link) explain(err error) error {
 	if cause := l.instance.why(); cause != nil {
 		return fmt.Errorf("%w: %w", cause, err)
 	}
-	return err
+	return fmt.Errorf("docker: the agent in %s %s: %w", l.instance.name, l.agentEnding(), err)
+}
+
+// agentEnding says how the agent of a container that lives has ended, as far as that is
+// known.
+func (l *link) agentEnding() string {
+	ctx, cancel := context.WithTimeout(l.instance.alive, answerTime)
+	defer cancel()
+	api, host := l.instance.b.api, l.instance.b.host
+	found, err := api.ExecInspect(ctx, l.exec, client.ExecInspectOptions{})
+	problem := (*Error)(nil)
+	switch {
+	case errors.As(engineError(host, err), &problem):
+		return "cannot be reached: " + problem.Problem.Error() // the rest is the service's
+	case err != nil || found.Running:
+		return "cannot be reached" + l.stream.complaint()
+	}
+	return ended(found.ExitCode, false) + l.stream.complaint()
 }

@@ -4,6 +4,7 @@ package pool
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -32,6 +33,9 @@ func Greet(conn *net.UnixConn) error {
 	}{io.TeeReader(conn, &said), conn})
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, wire.ErrVersion) {
+		return &backend.StartError{Reason: backend.CannotStart, Detail: "a process of the agent is of another version of it"}
 	}
 	io.CopyN(&said, conn, maxSaid)
 	return refusal(said.String(), err)

@@ -137,6 +137,9 @@ const Complaint = "sandbox-agent: "
 // could not write where they must.
 const Unusable = "unusable image"
 
+// ErrVersion: the other side speaks another version of the protocol.
+var ErrVersion = fmt.Errorf("the other side does not speak version %d", Version)
+
 // Greet says Hello and reads the other side's, and nothing beyond it.
 func Greet(rw io.ReadWriter) error {
 	if err := Write(rw, &Hello{Version: Version}); err != nil {
@@ -147,7 +150,7 @@ func Greet(rw io.ReadWriter) error {
 		return err
 	}
 	if h, ok := m.(*Hello); !ok || h.Version != Version {
-		return fmt.Errorf("the other side does not speak version %d", Version)
+		return ErrVersion
 	}
 	return nil
 }
