@@ -46,6 +46,8 @@ func TestLacking(t *testing.T) {
 		{"no-new-privileges", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, unix.ENOSYS, "prctl(PR_SET_NO_NEW_PRIVS): function not implemented: "},
 		{"bounding-set", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, unix.EINVAL, "prctl(PR_CAPBSET_DROP): invalid argument: "},
 		{"memfd", unix.SYS_MEMFD_CREATE, any, unix.EPERM, "memfd_create: operation not permitted: "},
+		{"keyrings", unix.SYS_KEYCTL, any, unix.ENOSYS, "0 1 2"},
+		{"keyrings-forbidden", unix.SYS_KEYCTL, any, unix.EPERM, "0 1 2"},
 		{"pidfd", unix.SYS_PIDFD_OPEN, any, unix.ENOSYS, "0 1 2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -133,6 +133,10 @@ func (s *supervisor) start(m *wire.Start) error {
 			s.user = s.as.User(int(m.UID))
 		}
 	}
+	// The service's own user reaches the service's keys anyway, and has a small quota.
+	if err := harden.SessionKeyring(); err != nil && cmd.Credential != nil {
+		return s.refuse(err)
+	}
 	pipes, err := proc.NewPipes(cmd.Credential, m.HasInput, m.Terminal)
 	if err != nil {
 		return s.refuse(err)
