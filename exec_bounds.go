@@ -92,9 +92,9 @@ func failed(p backend.Process) bool {
 	return err != nil
 }
 
-// endingOf puts together how p ended, after everything has been done about it.
-func endingOf(p backend.Process, cause, killErr error) ending {
-	e := ending{cause: cause, err: killErr}
+// outcomeOf puts together how p ended, after everything has been done about it.
+func outcomeOf(p backend.Process, cause, killErr error) outcome {
+	e := outcome{cause: cause, err: killErr}
 	killed := cause != nil && killErr == nil && cause != ErrLost
 	if !exited(p) {
 		return e

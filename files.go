@@ -25,9 +25,9 @@ import (
 // fs.ErrPermission, fs.ErrInvalid or one of this package's, as ErrIsDirectory. What no
 // backend takes is an *InvalidError. Where the backend does not reach files, or lacks
 // the operation, it is errors.ErrUnsupported.
-type Files struct{ sb *box }
+type Files struct{ sb *sandboxImpl }
 
-func (sb *box) Files() *Files { return &Files{sb} }
+func (sb *sandboxImpl) Files() *Files { return &Files{sb} }
 
 // Stat describes the file that name leads to, through symbolic links.
 func (f *Files) Stat(ctx context.Context, name string) (info FileInfo, err error) {

@@ -89,21 +89,21 @@ type Manager struct {
 
 	mu         sync.Mutex // guards all below
 	closed     bool
-	members    map[Key]*member
-	owners     map[string]*owner    // of those, and of those that are leaving
-	waiting    int                  // starts that wait for their slot
-	leaving    map[*member]struct{} // replaced, and not removed yet
-	background sync.WaitGroup       // removals and creations in the background
+	entries    map[Key]*entry
+	owners     map[string]*owner   // of those, and of those that are being removed
+	waiting    int                 // starts that wait for their slot
+	removing   map[*entry]struct{} // replaced, and not removed yet
+	background sync.WaitGroup      // removals and creations in the background
 }
 
 // NewManager returns a Manager of b's sandboxes. Nil opts are the defaults; they are
 // copied. It does not own b: close the manager first, then the backend.
 func NewManager(b Backend, opts *ManagerOptions) *Manager {
 	m := &Manager{
-		backend: b,
-		members: make(map[Key]*member),
-		owners:  make(map[string]*owner),
-		leaving: make(map[*member]struct{}),
+		backend:  b,
+		entries:  make(map[Key]*entry),
+		owners:   make(map[string]*owner),
+		removing: make(map[*entry]struct{}),
 	}
 	if opts != nil {
 		m.opts = *opts
@@ -153,25 +153,25 @@ func orDefault[T int | int64 | time.Duration](v, def T) T {
 // key, ErrLimit, or ErrClosed, also when the manager is closed meanwhile.
 func (m *Manager) Create(ctx context.Context, key Key, opts *CreateOptions) (Sandbox, error) {
 	m.mu.Lock()
-	mb, ctx, err := m.addLocked(ctx, key)
+	en, ctx, err := m.addLocked(ctx, key)
 	m.mu.Unlock()
 	if err != nil {
 		return nil, &Error{Op: "create", Err: err}
 	}
-	m.create(ctx, mb, func(context.Context) (*CreateOptions, error) { return opts, nil })
-	return mb.result()
+	m.create(ctx, en, func(context.Context) (*CreateOptions, error) { return opts, nil })
+	return en.result()
 }
 
 // Get returns the sandbox of that key, or an error that wraps ErrNotFound.
 func (m *Manager) Get(key Key) (Sandbox, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	mb := m.members[key]
-	if mb == nil || !mb.created() {
+	en := m.entries[key]
+	if en == nil || !en.created() {
 		return nil, &Error{Op: "find", Sandbox: key.Name, Err: ErrNotFound}
 	}
-	mb.used = time.Now()
-	return mb.result()
+	en.used = time.Now()
+	return en.result()
 }
 
 // GetOrCreate returns the sandbox of that key, and makes it when there is none or
@@ -181,15 +181,15 @@ func (m *Manager) Get(key Key) (Sandbox, error) {
 // how; its error is returned as it is, and its panic is that of every caller that
 // waits. Nil options, and what returns nil, are the defaults.
 func (m *Manager) GetOrCreate(ctx context.Context, key Key, options func(context.Context) (*CreateOptions, error)) (Sandbox, error) {
-	mb, err := m.join(ctx, key, options)
+	en, err := m.join(ctx, key, options)
 	if err != nil {
 		return nil, &Error{Op: "create", Err: err}
 	}
 	select {
-	case <-mb.ready:
-		return mb.result()
+	case <-en.ready:
+		return en.result()
 	case <-ctx.Done():
-		m.leave(mb)
+		m.leave(en)
 		return nil, &Error{Op: "create", Err: ctx.Err()}
 	}
 }
@@ -207,19 +207,19 @@ func (m *Manager) OwnedBy(owner string) iter.Seq2[Key, Sandbox] {
 
 func (m *Manager) list(match func(Key) bool) iter.Seq2[Key, Sandbox] {
 	return func(yield func(Key, Sandbox) bool) {
-		var members []*member
+		var members []*entry
 		m.mu.Lock()
-		for key, mb := range m.members {
-			if match(key) && mb.created() {
-				members = append(members, mb)
+		for key, en := range m.entries {
+			if match(key) && en.created() {
+				members = append(members, en)
 			}
 		}
 		m.mu.Unlock()
-		slices.SortFunc(members, func(a, b *member) int {
+		slices.SortFunc(members, func(a, b *entry) int {
 			return cmp.Or(a.box.created.Compare(b.box.created), strings.Compare(a.id, b.id))
 		})
-		for _, mb := range members {
-			if !yield(mb.key, mb.box) {
+		for _, en := range members {
+			if !yield(en.key, en.box) {
 				return
 			}
 		}
@@ -231,12 +231,12 @@ func (m *Manager) list(match func(Key) bool) iter.Seq2[Key, Sandbox] {
 // Remove may be called again.
 func (m *Manager) Remove(ctx context.Context, key Key) error {
 	m.mu.Lock()
-	mb := m.members[key]
+	en := m.entries[key]
 	m.mu.Unlock()
-	if mb == nil {
+	if en == nil {
 		return &Error{Op: "remove", Sandbox: key.Name, Err: ErrNotFound}
 	}
-	return m.remove(ctx, mb)
+	return m.remove(ctx, en)
 }
 
 // Close removes all sandboxes in parallel and returns every failure, after which
@@ -245,9 +245,9 @@ func (m *Manager) Remove(ctx context.Context, key Key) error {
 func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
-	all := slices.Concat(slices.Collect(maps.Values(m.members)), slices.Collect(maps.Keys(m.leaving)))
-	for _, mb := range all {
-		mb.abandon(ErrClosed)
+	all := slices.Concat(slices.Collect(maps.Values(m.entries)), slices.Collect(maps.Keys(m.removing)))
+	for _, en := range all {
+		en.cancelCreate(ErrClosed)
 	}
 	m.mu.Unlock()
 
@@ -255,9 +255,9 @@ func (m *Manager) Close(ctx context.Context) error {
 	var mu sync.Mutex // guards failures
 	var group errgroup.Group
 	group.SetLimit(closesAtOnce)
-	for _, mb := range all {
+	for _, en := range all {
 		group.Go(func() error {
-			if err := m.remove(ctx, mb); err != nil {
+			if err := m.remove(ctx, en); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				failures = multierror.Append(failures, err)

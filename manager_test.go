@@ -489,3 +489,43 @@ func TestManagerTriesAFailedRemovalAgain(t *testing.T) {
 		create(t, m, "n", nil)
 	})
 }
+
+// A start that waits for a slot waits no longer than its sandbox is there.
+func TestAWaitingStartEndsWithItsSandbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := fake.New(nil)
+		b.Handle("cmd", func(p *fake.Process) int {
+			p.Sleep(time.Hour)
+			return 0
+		})
+		m := sandbox.NewManager(b, &sandbox.ManagerOptions{MaxRunning: 1, MaxRunningPerOwner: -1, MaxWait: time.Minute})
+		defer m.Close(context.Background())
+		busy, err := m.GetOrCreate(t.Context(), sandbox.Key{Name: "busy"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := busy.Start(t.Context(), sandbox.Command{Shell: "cmd"}); err != nil {
+			t.Fatal(err)
+		}
+		waiting, err := m.GetOrCreate(t.Context(), sandbox.Key{Name: "waiting"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := waiting.Start(t.Context(), sandbox.Command{Shell: "cmd"})
+			ended <- err
+		}()
+		synctest.Wait()
+		if err := waiting.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, sandbox.ErrClosed) {
+			t.Errorf("got %v, want %v", err, sandbox.ErrClosed)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the start ended after %v, want at once", took)
+		}
+	})
+}

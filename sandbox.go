@@ -112,7 +112,7 @@ func New(ctx context.Context, b Backend, opts *Options) (Sandbox, error) {
 	if opts != nil {
 		o = *opts
 	}
-	sb, err := newBox(ctx, b, newID("sbx_"), o, unmanaged{&events{to: o.Observer, log: o.Logger}})
+	sb, err := newSandbox(ctx, b, newID("sbx_"), o, unmanaged{&events{to: o.Observer, log: o.Logger}})
 	if err != nil {
 		return nil, err
 	}

@@ -188,7 +188,7 @@ func (r *reader) Close() error {
 	r.closed = true
 	r.o.readers = slices.DeleteFunc(r.o.readers, func(other *reader) bool { return other == r })
 	if len(r.o.readers) == 0 {
-		r.o.window, r.o.windowRuns = ring{}, runs{}
+		r.o.window, r.o.windowRuns = ringBuffer{}, segments{}
 	}
 	r.o.room.Broadcast()
 	r.wakeUp()

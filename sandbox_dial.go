@@ -8,7 +8,7 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 )
 
-func (sb *box) Dial(ctx context.Context, port int) (net.Conn, error) {
+func (sb *sandboxImpl) Dial(ctx context.Context, port int) (net.Conn, error) {
 	conn, err := sb.dial(ctx, port)
 	if err != nil {
 		return nil, &Error{Op: "dial", Sandbox: sb.id, Err: err}
@@ -16,7 +16,7 @@ func (sb *box) Dial(ctx context.Context, port int) (net.Conn, error) {
 	return conn, nil
 }
 
-func (sb *box) dial(ctx context.Context, port int) (net.Conn, error) {
+func (sb *sandboxImpl) dial(ctx context.Context, port int) (net.Conn, error) {
 	if port < 1 || port > 65535 {
 		return nil, invalidf(FieldPort, "%d is not between 1 and 65535", port)
 	}

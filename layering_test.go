@@ -12,7 +12,7 @@ const module = "github.com/sandbox-go/sandbox"
 // Which packages of the module each may import. What a pattern that ends in "/..."
 // names may import is also what lies below it. A package that is not here may
 // import nothing of the module.
-func arrows() map[string][]string {
+func layers() map[string][]string {
 	driver := []string{"backend", "backend/pump", "internal/agent/...", "internal/files", "internal/framing", "internal/proc"}
 	return map[string][]string{
 		".":                   {"backend", "internal/files", "internal/text"},
@@ -41,10 +41,10 @@ func modules() map[string][]string {
 	}
 }
 
-func TestArrowsPointOneWay(t *testing.T) {
+func TestPackagesImportOneWay(t *testing.T) {
 	for pkg, imports := range list(t, "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, "./...") {
 		for _, imported := range imports {
-			if to, ok := within(imported); ok && !allows(arrows(), pkg, to) {
+			if to, ok := within(imported); ok && !allows(layers(), pkg, to) {
 				t.Errorf("%s imports %s", pkg, to)
 			}
 		}
@@ -96,8 +96,8 @@ func within(path string) (string, bool) {
 	return strings.CutPrefix(path, module+"/")
 }
 
-func allows(arrows map[string][]string, from, to string) bool {
-	for pattern, targets := range arrows {
+func allows(layers map[string][]string, from, to string) bool {
+	for pattern, targets := range layers {
 		if matches(pattern, from) && slices.ContainsFunc(targets, func(target string) bool { return matches(target, to) }) {
 			return true
 		}

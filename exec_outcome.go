@@ -14,8 +14,8 @@ var (
 	errCancel  = errors.New("it was cancelled")
 )
 
-// An ending is all that is known of how an execution ended.
-type ending struct {
+// An outcome is all that is known of how an execution ended.
+type outcome struct {
 	cause error         // why it was told to end, or ErrLost; nil when it was not
 	exit  *backend.Exit // how the command ended; nil when that is unknown
 	err   error         // what went wrong in starting, waiting or killing
@@ -24,10 +24,10 @@ type ending struct {
 	unstarted bool
 }
 
-// decide says how the execution ended. It is the only place that does. The order
+// apply says how the execution ended. It is the only place that does. The order
 // is the rule: a kill that was asked for wins over whatever else happened, and
 // without a known exit there is no exit code.
-func (e ending) decide(rec *Execution) {
+func (e outcome) apply(rec *Execution) {
 	var start *StartError
 	switch {
 	case e.cause == errTimeout:

@@ -15,12 +15,12 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 )
 
-// A box is a Sandbox.
-type box struct {
+// A sandboxImpl is a Sandbox.
+type sandboxImpl struct {
 	id       string
 	cfg      Config
 	opts     Options
-	keeper   keeper
+	hooks    hooks
 	backend  backend.Info
 	instance backend.Instance
 	created  time.Time
@@ -31,16 +31,16 @@ type box struct {
 
 	mu       sync.Mutex // guards all below
 	status   SandboxStatus
-	execs    map[string]*handle
+	execs    map[string]*execImpl
 	enlisted int                      // how many there have been
-	keys     map[string]*handle       // of those with a Command.Key, by it
+	keys     map[string]*execImpl     // of those with a Command.Key, by it
 	starting map[string]chan struct{} // keys whose execution somebody is about to start
-	finished []*handle                // those of execs that are over, oldest first
+	finished []*execImpl              // those of execs that are over, oldest first
 }
 
-// A keeper is what a Manager does for its sandboxes.
-type keeper interface {
-	// label adds to a valid configuration what the keeper itself is to find in it
+// hooks are what a Manager does for its sandboxes.
+type hooks interface {
+	// label adds to a valid configuration what the Manager is to find in it
 	// when the sandbox is recovered later.
 	label(*Config)
 
@@ -50,8 +50,8 @@ type keeper interface {
 
 	// recorded and forgotten tell that a finished execution is kept, and no
 	// longer is.
-	recorded(*handle)
-	forgotten(*handle)
+	recorded(*execImpl)
+	forgotten(*execImpl)
 
 	// events is where the sandbox's observer is called from, with that key.
 	events() *events
@@ -61,7 +61,7 @@ type keeper interface {
 	closed(context.Context)
 }
 
-// unmanaged is the keeper of a sandbox without a Manager.
+// unmanaged are the hooks of a sandbox without a Manager.
 type unmanaged struct{ observed *events }
 
 func (u unmanaged) events() *events            { return u.observed }
@@ -70,13 +70,13 @@ func (u unmanaged) closed(ctx context.Context) { u.observed.wait(ctx) }
 func (unmanaged) managerKey() Key                       { return Key{} }
 func (unmanaged) label(*Config)                         {}
 func (unmanaged) admit(context.Context) (func(), error) { return func() {}, nil }
-func (unmanaged) recorded(*handle)                      {}
-func (unmanaged) forgotten(*handle)                     {}
+func (unmanaged) recorded(*execImpl)                    {}
+func (unmanaged) forgotten(*execImpl)                   {}
 
 const defaultRecords = 100
 
-// newBox makes a sandbox of that id.
-func newBox(ctx context.Context, b backend.Backend, id string, opts Options, k keeper) (*box, error) {
+// newSandbox makes a sandbox of that id.
+func newSandbox(ctx context.Context, b backend.Backend, id string, opts Options, k hooks) (*sandboxImpl, error) {
 	own := &opts.Config
 	own.ID = id
 	own.Env = maps.Clone(own.Env)
@@ -96,7 +96,7 @@ func newBox(ctx context.Context, b backend.Backend, id string, opts Options, k k
 		defer cancel()
 		return nil, &Error{Op: "create", Err: errors.Join(err, instance.Destroy(ctx))}
 	}
-	sb := openBox(info, instance, time.Now(), opts, k)
+	sb := recoverSandbox(info, instance, time.Now(), opts, k)
 	sb.begin(ctx, Observer.SandboxCreated)
 	return sb, nil
 }
@@ -105,17 +105,17 @@ func newBox(ctx context.Context, b backend.Backend, id string, opts Options, k k
 // made.
 const discardSandboxTime = 30 * time.Second
 
-// openBox makes a sandbox of an instance that exists. Call begin next.
-func openBox(info backend.Info, instance backend.Instance, created time.Time, opts Options, k keeper) *box {
+// recoverSandbox makes a sandbox of an instance that exists. Call begin next.
+func recoverSandbox(info backend.Info, instance backend.Instance, created time.Time, opts Options, k hooks) *sandboxImpl {
 	if opts.Records == 0 {
 		opts.Records = defaultRecords
 	}
 	life, end := context.WithCancel(context.Background())
-	sb := &box{
+	sb := &sandboxImpl{
 		id:       opts.Config.ID,
 		cfg:      opts.Config,
 		opts:     opts,
-		keeper:   k,
+		hooks:    k,
 		backend:  info,
 		instance: instance,
 		created:  created,
@@ -123,16 +123,16 @@ func openBox(info backend.Info, instance backend.Instance, created time.Time, op
 		end:      end,
 		closing:  make(chan struct{}, 1),
 		status:   SandboxRunning,
-		execs:    make(map[string]*handle),
-		keys:     make(map[string]*handle),
+		execs:    make(map[string]*execImpl),
+		keys:     make(map[string]*execImpl),
 		starting: make(map[string]chan struct{}),
 	}
 	return sb
 }
 
 // begin tells the observer how the sandbox came to be, and watches it from then on.
-func (sb *box) begin(ctx context.Context, what func(Observer, context.Context, SandboxEvent)) {
-	sb.keeper.events().sandbox(ctx, what, sb.event())
+func (sb *sandboxImpl) begin(ctx context.Context, what func(Observer, context.Context, SandboxEvent)) {
+	sb.hooks.events().sandbox(ctx, what, sb.event())
 	go sb.watch()
 }
 
@@ -140,16 +140,16 @@ func (sb *box) begin(ctx context.Context, what func(Observer, context.Context, S
 func newID(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
 
 // watch notices that the sandbox has died.
-func (sb *box) watch() {
+func (sb *sandboxImpl) watch() {
 	select {
 	case <-sb.instance.Gone():
-		sb.retire(SandboxFailed)
+		sb.stop(SandboxFailed)
 	case <-sb.life.Done():
 	}
 }
 
-// retire ends the sandbox's running life, once.
-func (sb *box) retire(status SandboxStatus) {
+// stop ends the sandbox's running life, once.
+func (sb *sandboxImpl) stop(status SandboxStatus) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	if sb.status != SandboxRunning {
@@ -158,21 +158,21 @@ func (sb *box) retire(status SandboxStatus) {
 	sb.status = status
 	sb.end()
 	if status == SandboxFailed {
-		sb.keeper.events().sandbox(context.Background(), Observer.SandboxDied, sb.eventLocked())
+		sb.hooks.events().sandbox(context.Background(), Observer.SandboxDied, sb.eventLocked())
 	}
 }
 
-func (sb *box) ID() string            { return sb.id }
-func (sb *box) Gone() <-chan struct{} { return sb.life.Done() }
-func (sb *box) sealed()               {}
+func (sb *sandboxImpl) ID() string            { return sb.id }
+func (sb *sandboxImpl) Gone() <-chan struct{} { return sb.life.Done() }
+func (sb *sandboxImpl) sealed()               {}
 
-func (sb *box) Info() Info {
+func (sb *sandboxImpl) Info() Info {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	return sb.infoLocked()
 }
 
-func (sb *box) infoLocked() Info {
+func (sb *sandboxImpl) infoLocked() Info {
 	info := Info{ID: sb.id, Status: sb.status, Backend: sb.backend, Labels: userLabels(sb.cfg.Labels), CreatedAt: sb.created}
 	if sb.cfg.Lifetime > 0 {
 		info.ExpiresAt = sb.created.Add(sb.cfg.Lifetime)
@@ -181,17 +181,17 @@ func (sb *box) infoLocked() Info {
 }
 
 // event returns what the observer is told of the sandbox now.
-func (sb *box) event() SandboxEvent {
+func (sb *sandboxImpl) event() SandboxEvent {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	return sb.eventLocked()
 }
 
-func (sb *box) eventLocked() SandboxEvent {
-	return SandboxEvent{Key: sb.keeper.managerKey(), Info: sb.infoLocked(), Time: time.Now()}
+func (sb *sandboxImpl) eventLocked() SandboxEvent {
+	return SandboxEvent{Key: sb.hooks.managerKey(), Info: sb.infoLocked(), Time: time.Now()}
 }
 
-func (sb *box) Run(ctx context.Context, cmd Command) (*Execution, error) {
+func (sb *sandboxImpl) Run(ctx context.Context, cmd Command) (*Execution, error) {
 	h, _, err := sb.start(ctx, cmd, false)
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func (sb *box) Run(ctx context.Context, cmd Command) (*Execution, error) {
 	return h.Wait(context.WithoutCancel(ctx))
 }
 
-func (sb *box) Start(ctx context.Context, cmd Command) (Exec, error) {
+func (sb *sandboxImpl) Start(ctx context.Context, cmd Command) (Exec, error) {
 	h, _, err := sb.start(ctx, cmd, false)
 	if err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (sb *box) Start(ctx context.Context, cmd Command) (Exec, error) {
 	return h, nil
 }
 
-func (sb *box) Follow(ctx context.Context, cmd Command) (Exec, Stream, error) {
+func (sb *sandboxImpl) Follow(ctx context.Context, cmd Command) (Exec, Stream, error) {
 	h, r, err := sb.start(ctx, cmd, true)
 	if err != nil {
 		return nil, nil, err
@@ -216,7 +216,7 @@ func (sb *box) Follow(ctx context.Context, cmd Command) (Exec, Stream, error) {
 }
 
 // start starts cmd, and opens a reader at its first byte if it is to be followed.
-func (sb *box) start(ctx context.Context, cmd Command, follow bool) (h *handle, r *reader, err error) {
+func (sb *sandboxImpl) start(ctx context.Context, cmd Command, follow bool) (h *execImpl, r *reader, err error) {
 	defer func() {
 		if err != nil {
 			err = &Error{Op: "start", Sandbox: sb.id, Err: err}
@@ -239,12 +239,12 @@ func (sb *box) start(ctx context.Context, cmd Command, follow bool) (h *handle, 
 		return sb.join(known, follow, err)
 	}
 	defer release()
-	done, err := sb.keeper.admit(ctx)
+	done, err := sb.hooks.admit(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	h = newHandle(ctx, sb, cmd, done)
-	if err := sb.enlist(h); err != nil {
+	h = newExec(ctx, sb, cmd, done)
+	if err := sb.register(h); err != nil {
 		h.drop()
 		done()
 		return nil, nil, err
@@ -261,7 +261,7 @@ func (sb *box) start(ctx context.Context, cmd Command, follow bool) (h *handle, 
 }
 
 // join opens a reader at the first byte of h if it is to be followed.
-func (sb *box) join(h *handle, follow bool, err error) (*handle, *reader, error) {
+func (sb *sandboxImpl) join(h *execImpl, follow bool, err error) (*execImpl, *reader, error) {
 	if err != nil || !follow {
 		return h, nil, err
 	}
@@ -270,13 +270,13 @@ func (sb *box) join(h *handle, follow bool, err error) (*handle, *reader, error)
 }
 
 // usable says why nothing can run here, or nil.
-func (sb *box) usable() error {
+func (sb *sandboxImpl) usable() error {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	return sb.usableLocked()
 }
 
-func (sb *box) usableLocked() error {
+func (sb *sandboxImpl) usableLocked() error {
 	switch sb.status {
 	case SandboxRunning:
 		return nil
@@ -290,7 +290,7 @@ func (sb *box) usableLocked() error {
 // reserve returns the execution of that key that is remembered. When there is none
 // it makes the caller the only one who starts one, until release is called; others
 // wait for that here, without a turn of their own.
-func (sb *box) reserve(ctx context.Context, key string) (known *handle, release func(), err error) {
+func (sb *sandboxImpl) reserve(ctx context.Context, key string) (known *execImpl, release func(), err error) {
 	for {
 		known, starting, err := sb.tryReserve(key)
 		if known != nil || err != nil {
@@ -310,7 +310,7 @@ func (sb *box) reserve(ctx context.Context, key string) (known *handle, release 
 
 // tryReserve returns the execution of that key, or what is closed when the caller who
 // is about to start one has done so, or neither: then the caller has the key.
-func (sb *box) tryReserve(key string) (known *handle, starting chan struct{}, err error) {
+func (sb *sandboxImpl) tryReserve(key string) (known *execImpl, starting chan struct{}, err error) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	if key == "" {
@@ -330,7 +330,7 @@ func (sb *box) tryReserve(key string) (known *handle, starting chan struct{}, er
 }
 
 // release gives back what reserve has given.
-func (sb *box) release(key string) {
+func (sb *sandboxImpl) release(key string) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	if starting := sb.starting[key]; starting != nil {
@@ -339,8 +339,8 @@ func (sb *box) release(key string) {
 	}
 }
 
-// enlist makes h one of the sandbox's executions, so that Close ends it.
-func (sb *box) enlist(h *handle) error {
+// register makes h one of the sandbox's executions, so that Close ends it.
+func (sb *sandboxImpl) register(h *execImpl) error {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	if err := sb.usableLocked(); err != nil {
@@ -356,35 +356,35 @@ func (sb *box) enlist(h *handle) error {
 }
 
 // record keeps h, which is over, and lets go of the oldest if it is one too many.
-func (sb *box) record(h *handle) {
-	sb.keeper.recorded(h) // first, so that whoever drops h finds it there
+func (sb *sandboxImpl) record(h *execImpl) {
+	sb.hooks.recorded(h) // first, so that whoever drops h finds it there
 	sb.mu.Lock()
 	if sb.execs[h.id] == h { // it may have been dropped already
 		sb.finished = append(sb.finished, h)
 	}
-	var drop []*handle
+	var drop []*execImpl
 	if n := len(sb.finished) - max(sb.opts.Records, 0); n > 0 {
 		drop = slices.Clone(sb.finished[:n])
 	}
 	sb.mu.Unlock()
 	for _, old := range drop {
 		sb.forget(old)
-		sb.keeper.forgotten(old)
+		sb.hooks.forgotten(old)
 	}
 }
 
 // forget lets go of a finished execution.
-func (sb *box) forget(h *handle) {
+func (sb *sandboxImpl) forget(h *execImpl) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	delete(sb.execs, h.id)
 	if sb.keys[h.cmd.Key] == h {
 		delete(sb.keys, h.cmd.Key)
 	}
-	sb.finished = slices.DeleteFunc(sb.finished, func(other *handle) bool { return other == h })
+	sb.finished = slices.DeleteFunc(sb.finished, func(other *execImpl) bool { return other == h })
 }
 
-func (sb *box) Exec(id string) (Exec, error) {
+func (sb *sandboxImpl) Exec(id string) (Exec, error) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	h, ok := sb.execs[id]
@@ -394,10 +394,10 @@ func (sb *box) Exec(id string) (Exec, error) {
 	return h, nil
 }
 
-func (sb *box) Execs() []Exec {
+func (sb *sandboxImpl) Execs() []Exec {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
-	all := slices.SortedFunc(maps.Values(sb.execs), func(a, b *handle) int { return cmp.Compare(a.number, b.number) })
+	all := slices.SortedFunc(maps.Values(sb.execs), func(a, b *execImpl) int { return cmp.Compare(a.number, b.number) })
 	execs := make([]Exec, len(all))
 	for i, h := range all {
 		execs[i] = h
@@ -405,7 +405,7 @@ func (sb *box) Execs() []Exec {
 	return execs
 }
 
-func (sb *box) Close(ctx context.Context) error {
+func (sb *sandboxImpl) Close(ctx context.Context) error {
 	select {
 	case sb.closing <- struct{}{}:
 	case <-ctx.Done():
@@ -419,7 +419,7 @@ func (sb *box) Close(ctx context.Context) error {
 	if err != nil {
 		return &Error{Op: "close", Sandbox: sb.id, Err: err}
 	}
-	sb.keeper.closed(ctx)
+	sb.hooks.closed(ctx)
 	return nil
 }
 
@@ -447,11 +447,11 @@ func answer(ctx context.Context, call string, do func() error) error {
 }
 
 // close closes the sandbox for one caller of Close.
-func (sb *box) close(ctx context.Context) error {
+func (sb *sandboxImpl) close(ctx context.Context) error {
 	if sb.Info().Status == SandboxClosed {
 		return nil
 	}
-	sb.retire(SandboxClosing)
+	sb.stop(SandboxClosing)
 	err := errors.Join(sb.cancelAll(ctx), sb.instance.Destroy(ctx))
 	if err != nil {
 		return err
@@ -459,17 +459,17 @@ func (sb *box) close(ctx context.Context) error {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	sb.status = SandboxClosed
-	sb.keeper.events().sandbox(ctx, Observer.SandboxRemoved, sb.eventLocked())
+	sb.hooks.events().sandbox(ctx, Observer.SandboxRemoved, sb.eventLocked())
 	return nil
 }
 
 // log logs an error that no caller can be given.
-func (sb *box) log(msg string, args ...any) {
+func (sb *sandboxImpl) log(msg string, args ...any) {
 	logError(sb.opts.Logger, msg, append(args, "sandbox", sb.id)...)
 }
 
 // cancelAll cancels what runs, without grace, and waits until it is over.
-func (sb *box) cancelAll(ctx context.Context) error {
+func (sb *sandboxImpl) cancelAll(ctx context.Context) error {
 	sb.mu.Lock()
 	all := slices.Collect(maps.Values(sb.execs))
 	sb.mu.Unlock()

@@ -28,7 +28,7 @@ type owner struct {
 	waiting int // guarded by Manager.mu
 }
 
-// ownerLocked returns the owner of that name. One that has no members is forgotten
+// ownerLocked returns the owner of that name. One that has no entries is forgotten
 // with the last.
 func (m *Manager) ownerLocked(name string) *owner {
 	o := m.owners[name]
@@ -58,49 +58,49 @@ type slot struct {
 // slots are those that an execution takes, in that order: one in the sandbox, one of
 // its owner's, and one among all. So an owner whose slots are taken is not in the way
 // of others.
-func (mb *member) slots() [3]slot {
-	opts := &mb.m.opts
+func (en *entry) slots() [3]slot {
+	opts := &en.m.opts
 	return [3]slot{
-		{mb.own, LimitRunningPerSandbox, mb.maxRunning},
-		{mb.owner.slots, LimitRunningPerOwner, opts.MaxRunningPerOwner},
-		{mb.m.slots, LimitRunning, opts.MaxRunning},
+		{en.own, LimitRunningPerSandbox, en.maxRunning},
+		{en.owner.slots, LimitRunningPerOwner, opts.MaxRunningPerOwner},
+		{en.m.slots, LimitRunning, opts.MaxRunning},
 	}
 }
 
 // admit takes the slots of one more execution, and waits for them.
-func (mb *member) admit(ctx context.Context) (done func(), err error) {
+func (en *entry) admit(ctx context.Context) (done func(), err error) {
 	began := time.Now()
-	slots := mb.slots()
+	slots := en.slots()
 	waited := false
 	for i, s := range slots {
 		if s.of == nil || s.of.TryAcquire(1) {
 			continue
 		}
 		waited = true
-		if err = mb.await(ctx, s, began.Add(mb.m.opts.MaxWait)); err != nil {
+		if err = en.await(ctx, s, began.Add(en.m.opts.MaxWait)); err != nil {
 			give(slots[:i])
 			break
 		}
 	}
 	if waited {
-		mb.m.observed.waited(ctx, WaitEvent{SandboxEvent: mb.box.event(), Waited: time.Since(began), Err: err})
+		en.m.observed.waited(ctx, WaitEvent{SandboxEvent: en.box.event(), Waited: time.Since(began), Err: err})
 	}
 	if err != nil {
 		return nil, err
 	}
-	mb.m.mu.Lock()
-	defer mb.m.mu.Unlock()
-	mb.running++
-	return mb.done, nil
+	en.m.mu.Lock()
+	defer en.m.mu.Unlock()
+	en.running++
+	return en.done, nil
 }
 
 // done gives back what admit has taken.
-func (mb *member) done() {
-	mb.m.mu.Lock()
-	mb.running--
-	mb.used = time.Now()
-	mb.m.mu.Unlock()
-	slots := mb.slots()
+func (en *entry) done() {
+	en.m.mu.Lock()
+	en.running--
+	en.used = time.Now()
+	en.m.mu.Unlock()
+	slots := en.slots()
 	give(slots[:])
 }
 
@@ -116,10 +116,11 @@ func give(slots []slot) {
 // short, and nobody knows when one will end.
 const retryAfter = time.Second
 
-// await takes a slot when one is free, and waits for it until then.
-func (mb *member) await(ctx context.Context, s slot, until time.Time) error {
+// await takes a slot when one is free, and waits for it until then, or until the
+// sandbox ends.
+func (en *entry) await(ctx context.Context, s slot, until time.Time) error {
 	if time.Now().Before(until) {
-		leave, err := mb.queue()
+		leave, err := en.queue()
 		if err != nil {
 			return err
 		}
@@ -127,42 +128,46 @@ func (mb *member) await(ctx context.Context, s slot, until time.Time) error {
 	}
 	wait, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
+	defer context.AfterFunc(en.box.life, cancel)()
 	if s.of.Acquire(wait, 1) == nil {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := en.box.usable(); err != nil {
+		return err
+	}
 	return &LimitError{Limit: s.what, Max: s.max, RetryAfter: retryAfter}
 }
 
 // queue counts a start that waits for its slot, until leave is called.
-func (mb *member) queue() (leave func(), err error) {
-	m := mb.m
+func (en *entry) queue() (leave func(), err error) {
+	m := en.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	share := m.opts.share(mb.key.Owner, m.opts.MaxWaitingPerOwner)
+	share := m.opts.share(en.key.Owner, m.opts.MaxWaitingPerOwner)
 	switch {
 	case m.opts.MaxWaiting > 0 && m.waiting >= m.opts.MaxWaiting:
 		return nil, &LimitError{Limit: LimitWaiting, Max: m.opts.MaxWaiting, RetryAfter: retryAfter}
-	case share > 0 && mb.owner.waiting >= share:
+	case share > 0 && en.owner.waiting >= share:
 		return nil, &LimitError{Limit: LimitWaitingPerOwner, Max: share, RetryAfter: retryAfter}
 	}
 	m.waiting++
-	mb.owner.waiting++
+	en.owner.waiting++
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.waiting--
-		mb.owner.waiting--
+		en.owner.waiting--
 	}, nil
 }
 
-func (mb *member) recorded(h *handle)     { mb.m.records.add(&mb.owner.budget, h) }
-func (mb *member) forgotten(h *handle)    { mb.m.records.remove(h) }
-func (mb *member) events() *events        { return &mb.m.observed }
-func (mb *member) managerKey() Key        { return mb.key }
-func (mb *member) closed(context.Context) {} // Manager.Close waits for the observer
+func (en *entry) recorded(h *execImpl)   { en.m.records.add(&en.owner.budget, h) }
+func (en *entry) forgotten(h *execImpl)  { en.m.records.remove(h) }
+func (en *entry) events() *events        { return &en.m.observed }
+func (en *entry) managerKey() Key        { return en.key }
+func (en *entry) closed(context.Context) {} // Manager.Close waits for the observer
 
 // A budget bounds what the records of all sandboxes keep of output. The oldest give
 // way, of the owner that keeps the most: so none loses any to another that keeps more.
@@ -172,7 +177,7 @@ type budget struct {
 	mu       sync.Mutex // guards all below, and the accounts
 	used     int64
 	accounts map[*account]struct{} // those with a record
-	at       map[*handle]place
+	at       map[*execImpl]place
 }
 
 // An account is what one owner keeps.
@@ -188,20 +193,20 @@ type place struct {
 }
 
 func newBudget(max int64) *budget {
-	return &budget{max: max, accounts: make(map[*account]struct{}), at: make(map[*handle]place)}
+	return &budget{max: max, accounts: make(map[*account]struct{}), at: make(map[*execImpl]place)}
 }
 
 // add accounts for a new record and makes room for it.
-func (b *budget) add(a *account, h *handle) {
+func (b *budget) add(a *account, h *execImpl) {
 	b.mu.Lock()
 	b.accounts[a] = struct{}{}
 	b.at[h] = place{a, a.order.PushBack(h)}
 	size := h.size()
 	a.used += size
 	b.used += size
-	var drop []*handle
+	var drop []*execImpl
 	for b.max > 0 && b.used > b.max {
-		oldest := b.largestLocked().order.Front().Value.(*handle)
+		oldest := b.largestLocked().order.Front().Value.(*execImpl)
 		b.removeLocked(oldest)
 		drop = append(drop, oldest)
 	}
@@ -221,13 +226,13 @@ func (b *budget) largestLocked() *account {
 	return largest
 }
 
-func (b *budget) remove(h *handle) {
+func (b *budget) remove(h *execImpl) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.removeLocked(h)
 }
 
-func (b *budget) removeLocked(h *handle) {
+func (b *budget) removeLocked(h *execImpl) {
 	p, ok := b.at[h]
 	if !ok {
 		return
@@ -243,7 +248,7 @@ func (b *budget) removeLocked(h *handle) {
 }
 
 // forgetAll accounts for the records of a sandbox that is gone.
-func (b *budget) forgetAll(sb *box) {
+func (b *budget) forgetAll(sb *sandboxImpl) {
 	sb.mu.Lock()
 	all := slices.Collect(maps.Values(sb.execs))
 	sb.mu.Unlock()

@@ -34,10 +34,10 @@ type output struct {
 	mu      sync.Mutex // guards all below, and the readers
 	room    sync.Cond  // signals that a held writer may try again
 	streams [2]stored
-	order   runs // of the heads
+	order   segments // of the heads
 
-	window     ring // of both streams
-	windowRuns runs
+	window     ringBuffer // of both streams
+	windowRuns segments
 	readers    []*reader
 
 	unheld  bool // from now on no writer waits for a reader
@@ -50,7 +50,7 @@ type output struct {
 type stored struct {
 	head    []byte
 	maxHead int
-	tail    ring
+	tail    ringBuffer
 	total   int64
 }
 
@@ -120,13 +120,13 @@ func (o *output) roomLocked(s Source, n int) int {
 func (o *output) keepLocked(s Source, p []byte) {
 	st := &o.streams[s]
 	if len(o.readers) > 0 {
-		o.windowRuns.add(run{source: s, off: st.total, at: o.window.end, n: len(p)})
+		o.windowRuns.add(segment{source: s, off: st.total, at: o.window.end, n: len(p)})
 		o.window.write(p)
 		o.windowRuns.shrink(o.window.n, maxRuns)
 	}
 	if fits := min(len(p), st.maxHead-int(min(st.total, int64(st.maxHead)))); fits > 0 {
 		st.head = append(st.roomFor(fits), p[:fits]...)
-		o.order.addCoarse(run{source: s, off: st.total, n: fits})
+		o.order.addCoarse(segment{source: s, off: st.total, n: fits})
 	}
 	st.total += int64(len(p))
 	for _, r := range o.readers {

@@ -12,22 +12,22 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 )
 
-// A handle is an Exec.
-type handle struct {
-	id     string
-	sb     *box
-	cmd    Command // without Stdin, Stdout and Stderr
-	out    *output
-	copier *copier   // to Command.Stdout and Stderr; nil where there are none
-	given  io.Reader // Command.Stdin, guarded
-	stdin  *stdin    // nil when it is not kept open
-	began  time.Time
-	number int    // among those of the sandbox; it is guarded by sb.mu
-	admit  func() // gives the execution's turn back
+// An execImpl is an Exec.
+type execImpl struct {
+	id      string
+	sb      *sandboxImpl
+	cmd     Command // without Stdin, Stdout and Stderr
+	out     *output
+	copier  *copier   // to Command.Stdout and Stderr; nil where there are none
+	given   io.Reader // Command.Stdin, guarded
+	stdin   *stdin    // nil when it is not kept open
+	began   time.Time
+	number  int    // among those of the sandbox; it is guarded by sb.mu
+	release func() // gives the execution's slot back
 
 	ctx       context.Context // ends when the execution is to end; its cause says why
 	stop      context.CancelCauseFunc
-	free      context.CancelFunc
+	stopTimer context.CancelFunc
 	skipGrace chan struct{} // closed when no grace is left
 	once      sync.Once     // closes skipGrace
 	done      chan struct{}
@@ -44,9 +44,9 @@ type handle struct {
 	process backend.Process // nil before it has started, and when it is over
 }
 
-// newHandle returns the handle of a command whose time begins now. Its time is to
+// newExec returns the handle of a command whose time begins now. Its time is to
 // be freed when it is not started.
-func newHandle(ctx context.Context, sb *box, cmd Command, admit func()) *handle {
+func newExec(ctx context.Context, sb *sandboxImpl, cmd Command, admit func()) *execImpl {
 	cmd.Env = maps.Clone(cmd.Env)
 	cmd.Argv = slices.Clone(cmd.Argv)
 	if cmd.Terminal != nil {
@@ -55,15 +55,15 @@ func newHandle(ctx context.Context, sb *box, cmd Command, admit func()) *handle 
 	given, out := cmd.Stdin, newOutput(cmd.MaxOutput, cmd.MaxTail)
 	copier := newCopier(out, cmd.Stdout, cmd.Stderr)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, nil, nil
-	h := &handle{
+	h := &execImpl{
 		id:        newID("exec_"),
 		sb:        sb,
 		cmd:       cmd,
 		out:       out,
 		copier:    copier,
 		began:     time.Now(),
-		admit:     admit,
-		free:      func() {},
+		release:   admit,
+		stopTimer: func() {},
 		skipGrace: make(chan struct{}),
 		done:      make(chan struct{}),
 		observed:  context.WithoutCancel(ctx),
@@ -79,17 +79,17 @@ func newHandle(ctx context.Context, sb *box, cmd Command, admit func()) *handle 
 	h.startKnown = sync.OnceFunc(func() { close(h.started) })
 	h.ctx, h.stop = context.WithCancelCause(ctx)
 	if cmd.Timeout > 0 {
-		h.ctx, h.free = context.WithTimeoutCause(h.ctx, cmd.Timeout, errTimeout)
+		h.ctx, h.stopTimer = context.WithTimeoutCause(h.ctx, cmd.Timeout, errTimeout)
 	}
 	h.rec = Execution{ID: h.id, SandboxID: sb.id, Command: cmd, Status: Running, StartedAt: h.began}
 	return h
 }
 
-func (h *handle) ID() string            { return h.id }
-func (h *handle) Done() <-chan struct{} { return h.done }
-func (h *handle) sealed()               {}
+func (h *execImpl) ID() string            { return h.id }
+func (h *execImpl) Done() <-chan struct{} { return h.done }
+func (h *execImpl) sealed()               {}
 
-func (h *handle) Wait(ctx context.Context) (*Execution, error) {
+func (h *execImpl) Wait(ctx context.Context) (*Execution, error) {
 	select {
 	case <-h.done:
 	case <-ctx.Done():
@@ -102,7 +102,7 @@ func (h *handle) Wait(ctx context.Context) (*Execution, error) {
 	return h.Execution(), nil
 }
 
-func (h *handle) Execution() *Execution {
+func (h *execImpl) Execution() *Execution {
 	h.mu.Lock()
 	rec := h.rec
 	h.mu.Unlock()
@@ -113,7 +113,7 @@ func (h *handle) Execution() *Execution {
 	return &rec
 }
 
-func (h *handle) Stream(from Offsets) (Stream, error) {
+func (h *execImpl) Stream(from Offsets) (Stream, error) {
 	r, err := h.out.open(from)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (h *handle) Stream(from Offsets) (Stream, error) {
 	return r, nil
 }
 
-func (h *handle) Reader(ctx context.Context, s Source, from int64) (io.ReadCloser, error) {
+func (h *execImpl) Reader(ctx context.Context, s Source, from int64) (io.ReadCloser, error) {
 	r, err := h.out.openOne(s, from)
 	if err != nil {
 		return nil, err
@@ -129,9 +129,9 @@ func (h *handle) Reader(ctx context.Context, s Source, from int64) (io.ReadClose
 	return &streamReader{reader: r, ctx: ctx}, nil
 }
 
-func (h *handle) Since(from Offsets) ([]Chunk, Offsets, error) { return h.out.since(from) }
+func (h *execImpl) Since(from Offsets) ([]Chunk, Offsets, error) { return h.out.since(from) }
 
-func (h *handle) WriteStdin(ctx context.Context, p []byte) (int, error) {
+func (h *execImpl) WriteStdin(ctx context.Context, p []byte) (int, error) {
 	if h.stdin == nil {
 		return 0, h.errorf("write stdin", errNoStdin)
 	}
@@ -142,7 +142,7 @@ func (h *handle) WriteStdin(ctx context.Context, p []byte) (int, error) {
 	return n, err
 }
 
-func (h *handle) CloseStdin(ctx context.Context) error {
+func (h *execImpl) CloseStdin(ctx context.Context) error {
 	if h.stdin == nil {
 		return h.errorf("close stdin", errNoStdin)
 	}
@@ -152,14 +152,14 @@ func (h *handle) CloseStdin(ctx context.Context) error {
 	return nil
 }
 
-func (h *handle) Signal(ctx context.Context, s Signal) error {
+func (h *execImpl) Signal(ctx context.Context, s Signal) error {
 	if !s.Valid() {
 		return h.errorf("signal", invalidf(FieldSignal, "%d is no signal: they are 1 to 64", int(s)))
 	}
 	return h.act(ctx, "signal", func(ctx context.Context, p backend.Process) error { return p.Signal(ctx, s) })
 }
 
-func (h *handle) Resize(ctx context.Context, size TerminalSize) error {
+func (h *execImpl) Resize(ctx context.Context, size TerminalSize) error {
 	if h.cmd.Terminal == nil {
 		return h.errorf("resize", invalidf(FieldTerminal, "it has no terminal: set Terminal when it is started"))
 	}
@@ -174,7 +174,7 @@ func (h *handle) Resize(ctx context.Context, size TerminalSize) error {
 
 // act does something to the process, if there still is one. It waits for one that is
 // being started.
-func (h *handle) act(ctx context.Context, op string, do func(context.Context, backend.Process) error) error {
+func (h *execImpl) act(ctx context.Context, op string, do func(context.Context, backend.Process) error) error {
 	select {
 	case <-h.started:
 	case <-h.done:
@@ -195,11 +195,11 @@ func (h *handle) act(ctx context.Context, op string, do func(context.Context, ba
 	return nil
 }
 
-func (h *handle) errorf(op string, err error) error {
+func (h *execImpl) errorf(op string, err error) error {
 	return &Error{Op: op, Sandbox: h.sb.id, Exec: h.id, Err: err}
 }
 
-func (h *handle) Cancel(ctx context.Context) error {
+func (h *execImpl) Cancel(ctx context.Context) error {
 	h.stop(errCancel)
 	if _, err := h.Wait(ctx); err != nil {
 		return h.errorf("cancel", err)
@@ -214,7 +214,7 @@ func (h *handle) Cancel(ctx context.Context) error {
 }
 
 // cancelNow cancels without grace, and does not wait.
-func (h *handle) cancelNow() {
+func (h *execImpl) cancelNow() {
 	h.stop(errCancel)
 	h.once.Do(func() { close(h.skipGrace) })
 }
@@ -224,7 +224,7 @@ func (h *handle) cancelNow() {
 // An error means that there was no execution, since the sandbox was gone before. A
 // backend that does not answer holds neither the caller nor the record for longer than
 // a kill may take.
-func (h *handle) start() error {
+func (h *execImpl) start() error {
 	stdin := h.given
 	if h.stdin != nil {
 		stdin = h.stdin
@@ -240,7 +240,7 @@ func (h *handle) start() error {
 	if within(killTime, h.started) {
 		return h.refusal
 	}
-	if h.finish(ending{cause: cause, err: noAnswer("Start")}) {
+	if h.finish(outcome{cause: cause, err: noAnswer("Start")}) {
 		return nil
 	}
 	<-h.started // run was faster
@@ -248,7 +248,7 @@ func (h *handle) start() error {
 }
 
 // run starts the command and sees it through.
-func (h *handle) run(spec *backend.Spec) {
+func (h *execImpl) run(spec *backend.Spec) {
 	defer h.startKnown()
 	p, err := h.sb.instance.Start(h.ctx, spec)
 	if err != nil {
@@ -270,15 +270,15 @@ func (h *handle) run(spec *backend.Spec) {
 	}
 	h.observe(Observer.ExecutionStarted)
 	h.startKnown()
-	h.see(p)
+	h.monitor(p)
 }
 
 // notStarted says how a start ended that gave no process. When it was told to end,
 // only the context's own error says that nothing is left of it, and a *StartError or
 // ErrGone that nothing ever was.
-func (h *handle) notStarted(err error) ending {
+func (h *execImpl) notStarted(err error) outcome {
 	gone := errors.Is(err, ErrGone)
-	e := ending{err: err}
+	e := outcome{err: err}
 	if h.ctx.Err() == nil {
 		e.unstarted = gone
 		return e
@@ -291,7 +291,7 @@ func (h *handle) notStarted(err error) ending {
 	return e
 }
 
-func (h *handle) spec(stdin io.Reader) *backend.Spec {
+func (h *execImpl) spec(stdin io.Reader) *backend.Spec {
 	merged := make(map[string]string, len(h.sb.cfg.Env)+len(h.cmd.Env))
 	maps.Copy(merged, h.sb.cfg.Env)
 	maps.Copy(merged, h.cmd.Env)
@@ -313,8 +313,8 @@ func (h *handle) spec(stdin io.Reader) *backend.Spec {
 }
 
 // observe shows the record as it is now to the observer.
-func (h *handle) observe(what func(Observer, context.Context, ExecutionEvent) context.Context) {
-	events := h.sb.keeper.events()
+func (h *execImpl) observe(what func(Observer, context.Context, ExecutionEvent) context.Context) {
+	events := h.sb.hooks.events()
 	if events.to == nil {
 		return
 	}
@@ -333,7 +333,7 @@ func executionEnded(o Observer, ctx context.Context, event ExecutionEvent) conte
 }
 
 // stdinFailed records why Command.Stdin ended before its end.
-func (h *handle) stdinFailed(err error) {
+func (h *execImpl) stdinFailed(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.over {
@@ -341,8 +341,8 @@ func (h *handle) stdinFailed(err error) {
 	}
 }
 
-// see sees a started command through to the end.
-func (h *handle) see(p backend.Process) {
+// monitor sees a started command through to the end.
+func (h *execImpl) monitor(p backend.Process) {
 	cause := h.await(p)
 	var err error
 	switch {
@@ -354,19 +354,19 @@ func (h *handle) see(p backend.Process) {
 	case h.cmd.Wait == WaitExit:
 		h.discard(p)
 	}
-	h.finish(endingOf(p, cause, err))
+	h.finish(outcomeOf(p, cause, err))
 }
 
 // discard has further output go nowhere. A sink that is held would hold the
 // backend's Discard too.
-func (h *handle) discard(p backend.Process) {
+func (h *execImpl) discard(p backend.Process) {
 	h.out.drop()
 	discard(p)
 }
 
 // await waits until the execution is over by itself, and returns nil, or until
 // it is to end, and returns why.
-func (h *handle) await(p backend.Process) error {
+func (h *execImpl) await(p backend.Process) error {
 	if err := h.until(p.Exited()); err != nil || failed(p) || h.cmd.Wait == WaitExit {
 		return err
 	}
@@ -374,7 +374,7 @@ func (h *handle) await(p backend.Process) error {
 }
 
 // until waits for c. What was asked for wins over what happened at the same time.
-func (h *handle) until(c <-chan struct{}) error {
+func (h *execImpl) until(c <-chan struct{}) error {
 	select {
 	case <-c:
 	case <-h.ctx.Done():
@@ -395,7 +395,7 @@ func (h *handle) until(c <-chan struct{}) error {
 }
 
 // kill ends all of the command, gently first if that was asked for.
-func (h *handle) kill(p backend.Process) error {
+func (h *execImpl) kill(p backend.Process) error {
 	if h.cmd.Grace > 0 {
 		h.grace(p)
 	}
@@ -404,7 +404,7 @@ func (h *handle) kill(p backend.Process) error {
 }
 
 // grace asks the command to end by itself, and gives it time for that.
-func (h *handle) grace(p backend.Process) {
+func (h *execImpl) grace(p backend.Process) {
 	timer := time.NewTimer(h.cmd.Grace)
 	defer timer.Stop()
 	asked := make(chan struct{})
@@ -432,7 +432,7 @@ func (h *handle) grace(p backend.Process) {
 
 // finish ends the output, makes the record final once Command.Stdout and Stderr have
 // got it, and tells everybody. It reports false when another finish was first.
-func (h *handle) finish(e ending) bool {
+func (h *execImpl) finish(e outcome) bool {
 	h.mu.Lock()
 	if h.over {
 		h.mu.Unlock()
@@ -442,7 +442,7 @@ func (h *handle) finish(e ending) bool {
 	h.process = nil
 	rec := h.rec
 	h.mu.Unlock()
-	e.decide(&rec)
+	e.apply(&rec)
 	rec.FinishedAt = time.Now()
 	rec.Duration = rec.FinishedAt.Sub(h.began)
 	if h.stdin != nil {
@@ -463,12 +463,12 @@ func (h *handle) finish(e ending) bool {
 	h.mu.Unlock()
 	if e.unstarted { // whoever has h already, by its key, finds out from its record
 		h.refusal = e.err
-		h.sb.retire(SandboxFailed)
+		h.sb.stop(SandboxFailed)
 		h.sb.forget(h)
-		h.admit()
+		h.release()
 	} else {
 		h.observe(executionEnded)
-		h.admit()
+		h.release()
 		h.sb.record(h)
 	}
 	close(h.done)
@@ -476,13 +476,13 @@ func (h *handle) finish(e ending) bool {
 }
 
 // drop lets go of the contexts and their timer.
-func (h *handle) drop() {
+func (h *execImpl) drop() {
 	h.stop(nil)
-	h.free()
+	h.stopTimer()
 }
 
 // size returns how many bytes the record keeps.
-func (h *handle) size() int64 {
+func (h *execImpl) size() int64 {
 	size := h.out.size() + int64(len(h.cmd.Shell)+len(h.cmd.Key))
 	for _, arg := range h.cmd.Argv {
 		size += int64(len(arg))

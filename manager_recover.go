@@ -26,14 +26,14 @@ func userLabels(labels map[string]string) map[string]string {
 	return labels
 }
 
-func (mb *member) label(cfg *Config) {
+func (en *entry) label(cfg *Config) {
 	if cfg.Labels == nil {
 		cfg.Labels = make(map[string]string)
 	}
-	cfg.Labels[labelOwner] = mb.key.Owner
-	cfg.Labels[labelNamespace] = mb.key.Namespace
-	cfg.Labels[labelName] = mb.key.Name
-	kept := keptOptions{IdleTime: mb.opts.IdleTime, MaxRunning: mb.opts.MaxRunning, Records: mb.opts.Records}
+	cfg.Labels[labelOwner] = en.key.Owner
+	cfg.Labels[labelNamespace] = en.key.Namespace
+	cfg.Labels[labelName] = en.key.Name
+	kept := keptOptions{IdleTime: en.opts.IdleTime, MaxRunning: en.opts.MaxRunning, Records: en.opts.Records}
 	if text, err := json.Marshal(kept); err == nil && kept != (keptOptions{}) {
 		cfg.Labels[labelOptions] = string(text)
 	}
@@ -69,32 +69,32 @@ func (m *Manager) Recover(ctx context.Context) error {
 	return nil
 }
 
-// adopt makes a member of a sandbox that exists.
+// adopt makes an entry of a sandbox that exists.
 func (m *Manager) adopt(ctx context.Context, o backend.Recovered) {
 	labels := o.Config.Labels
 	m.mu.Lock()
-	mb := m.newMemberLocked(Key{Owner: labels[labelOwner], Namespace: labels[labelNamespace], Name: labels[labelName]}, o.Config.ID)
+	en := m.newEntryLocked(Key{Owner: labels[labelOwner], Namespace: labels[labelNamespace], Name: labels[labelName]}, o.Config.ID)
 	m.mu.Unlock()
-	if mb.key.Name == "" {
-		mb.key.Name = mb.id
+	if en.key.Name == "" {
+		en.key.Name = en.id
 	}
 	var kept keptOptions
 	_ = json.Unmarshal([]byte(labels[labelOptions]), &kept) // without them the defaults hold
 	opts := CreateOptions{Config: *o.Config, IdleTime: kept.IdleTime, MaxRunning: kept.MaxRunning, Records: kept.Records}
-	mb.box = openBox(m.backend.Info(), o.Instance, o.CreatedAt, mb.setOptions(opts), mb)
-	mb.box.begin(ctx, Observer.SandboxRecovered)
-	mb.abandon = func(error) {}
-	close(mb.ready)
+	en.box = recoverSandbox(m.backend.Info(), o.Instance, o.CreatedAt, en.setOptions(opts), en)
+	en.box.begin(ctx, Observer.SandboxRecovered)
+	en.cancelCreate = func(error) {}
+	close(en.ready)
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed || m.members[mb.key] != nil {
-		m.leaving[mb] = struct{}{}
+	if m.closed || m.entries[en.key] != nil {
+		m.removing[en] = struct{}{}
 		if !m.closed {
-			m.background.Go(func() { m.removeByItself(mb) })
+			m.background.Go(func() { m.removeByItself(en) })
 		}
 		return
 	}
-	m.members[mb.key] = mb
-	mb.scheduleLocked()
+	m.entries[en.key] = en
+	en.scheduleLocked()
 }
