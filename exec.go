@@ -34,25 +34,26 @@ type Command struct {
 	// and Execution.StdinErr says why.
 	Stdin io.Reader `json:"-"`
 
-	// Stdout and Stderr get the command's output as it comes, exactly and all of
-	// it, as with os/exec, whatever the record stores; nil takes none. One goroutine
-	// calls both, in the order of the output, so one writer may be given twice. It
-	// has made its last call when the execution is over (Exec.Wait, Exec.Done).
+	// Stdout and Stderr receive a live copy of the command's output: exactly, and all
+	// of it, whatever the record stores. Nil receives none. One goroutine writes to
+	// both in the order of the output, so they may be the same writer. The last Write
+	// has returned when the execution is over (Exec.Wait, Exec.Done).
 	//
-	// A Write that blocks holds the command once 256 KiB wait. From when the
-	// execution is told to end, by Timeout, a context, Cancel or Close, and has done
-	// so, 5 s are left to take the rest. A Write that fails, panics or is short is
-	// the last one; the command and the other writer go on, and
-	// Execution.OutputErr says why. A Write must not wait for its own execution, as
-	// Exec.Wait and Exec.Cancel do. A start that Key answers with an earlier
-	// execution copies nothing.
+	// A Write that blocks holds the command once 256 KiB wait for it. When the execution
+	// was told to end, by Timeout, a context, Cancel or Close, the writers have 5 s from
+	// the end of the command to take the rest; a Write that does not return by then is
+	// left behind. A Write that fails, panics or is short is that writer's last: the
+	// command and the other writer go on. Execution.OutputErr says why a writer did not
+	// receive all. A Write must not wait for its own execution, as Exec.Wait and
+	// Exec.Cancel do. When Key answers the start with an earlier execution, nothing is
+	// copied.
 	Stdout io.Writer `json:"-"`
 	Stderr io.Writer `json:"-"`
 
 	// OpenStdin keeps the input open, after what Stdin gives, for
-	// Exec.WriteStdin, until Exec.CloseStdin. It has to be known at the start: a
-	// program that reads an open input waits until somebody writes or closes, where
-	// without it, it would see the end at once.
+	// Exec.WriteStdin, until Exec.CloseStdin. It must be said at the start: a program
+	// that reads an open input waits until somebody writes or closes it, where
+	// otherwise it sees the end at once.
 	OpenStdin bool `json:"open_stdin,omitempty"`
 
 	// Terminal runs the command on a terminal of that size, where the backend
@@ -127,20 +128,21 @@ type Exec interface {
 	// the stream's current end, is an *InvalidError.
 	Stream(from Offsets) (Stream, error)
 
-	// Reader opens a reader of one output stream, from that offset on; 0 is its
-	// beginning. It must be closed. As with Stream it is read live, and holds the
-	// command, of whose other stream it takes no notice. Read returns io.EOF when the
-	// execution is over and all has been read, the record's Err when the outcome is
-	// unknown, and ctx's error when ctx ends. Bytes that are not stored any more are
-	// a *GapError, and the next Read goes on after them. Read is for one goroutine;
-	// Close may be called from another.
+	// Reader opens an io.Reader of one output stream at an offset; 0 is its beginning.
+	// It must be closed. It follows the stream live and holds the command as a Stream
+	// does, but not for what comes on the other stream. Read returns io.EOF after the
+	// last byte of an execution that is over, the record's Err when the outcome is
+	// unknown, ctx's error when ctx ends, and an error that wraps ErrClosed after
+	// Close. Where bytes are no longer stored, one Read returns a *GapError and the
+	// next goes on after them. Read is for one goroutine; Close may be called from
+	// another.
 	Reader(ctx context.Context, s Source, from int64) (io.ReadCloser, error)
 
-	// Since returns what is stored of the output from those offsets on, now and in
-	// order, and the offsets at which to ask next. It does not wait, and holds nothing:
-	// chunks are none when nothing is new. Of an execution that was over before the
-	// call it is all there is to come. The caller may keep the chunks, whose Data must
-	// not be modified. The errors are those of Stream.
+	// Since returns what is stored of the output from those offsets on, in order, and
+	// the offsets to pass next time. It neither waits nor holds the command, and returns
+	// no chunks when there is nothing new. When the execution was over before the call,
+	// nothing will follow. The caller may keep the chunks, but not modify their Data.
+	// The errors are those of Stream.
 	Since(from Offsets) (chunks []Chunk, next Offsets, err error)
 
 	// WriteStdin writes to the command's input, which Command.OpenStdin has kept
@@ -150,17 +152,17 @@ type Exec interface {
 	// are not mixed.
 	WriteStdin(ctx context.Context, p []byte) (int, error)
 
-	// CloseStdin ends the command's input after what was written, and waits for
-	// writes that are being made. It may be called again. On a terminal it types the terminal's eof character. One from
-	// which a program reads keys instead of lines (raw mode, or any other
-	// without ICANON), or that has no eof character, is hung up: its programs
-	// get SIGHUP, and what they print afterwards is lost.
+	// CloseStdin ends the command's input after what was written. It waits for writes
+	// in progress, until ctx ends, and may be called again. On a terminal it types the
+	// terminal's eof character. One from which a program reads keys instead of lines
+	// (raw mode, or any other without ICANON), or that has no eof character, is hung
+	// up: its programs get SIGHUP, and what they print afterwards is lost.
 	CloseStdin(ctx context.Context) error
 
 	// Signal sends s to the command's process group. The error wraps
-	// os.ErrProcessDone when the command has ended. When ctx ends first it is ctx's,
-	// and the signal may still be sent. A backend that does not answer is given up
-	// after 12 s.
+	// os.ErrProcessDone when the command has ended. When ctx ends first, Signal returns
+	// its error, and the signal may still be sent. A backend that does not answer is
+	// given up after 12 s.
 	Signal(ctx context.Context, s Signal) error
 
 	// Resize changes the size of the command's terminal. Its errors and bounds are
@@ -172,9 +174,9 @@ type Exec interface {
 	// that wraps ErrLost when that could not be found out. It says so too when
 	// something else has ended the command, such as its timeout. The record is then
 	// final, with status cancelled unless the execution was told to end, or was
-	// over, before. The context covers the waiting only: when it ends, also when it
-	// has before the call, Cancel returns its error and the kill goes on. Cancel may
-	// be called again.
+	// over, before. The context covers the waiting only: when it ends, Cancel
+	// returns its error and the kill goes on, also when it had ended before the call.
+	// Cancel may be called again.
 	Cancel(ctx context.Context) error
 
 	sealed()

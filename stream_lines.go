@@ -32,14 +32,13 @@ type Line struct {
 	Offset, End int64
 }
 
-// Lines returns the lines of s as they come, those of both streams in the order in
-// which they end. A line is told when its newline has come, or the output is over. An
-// error that is a *GapError tells of bytes that are missing; the iteration may go on
-// after it. Any other error is the last: ctx's, or that of Next, but for io.EOF, after
-// which the iteration just ends.
+// Lines returns the lines of s as they come: each when its newline has come, or at the
+// end of the output, so those of both streams in the order in which they end. A
+// *GapError says that bytes are missing; after it the iteration may go on. Any other
+// error is the last: that of ctx or of Next. At io.EOF the iteration ends without one.
 //
-// The caller closes s, from which nobody else should read. When the iteration is
-// broken off, bytes of lines that were not told are gone from s. It can be used once.
+// The caller closes s, and reads it in no other way meanwhile. The iterator can be used
+// once. A loop that breaks off loses what s has delivered of lines that it has not seen.
 func Lines(ctx context.Context, s Stream) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		l := lines{yield: yield}
@@ -71,7 +70,7 @@ type lines struct {
 	}
 }
 
-// add tells the lines that end in c, and holds what follows them.
+// add yields the lines that end in c, and holds what follows them.
 func (l *lines) add(c Chunk) bool {
 	held := &l.held[c.Source]
 	if len(held.text) == 0 {
@@ -89,11 +88,11 @@ func (l *lines) add(c Chunk) bool {
 		switch {
 		case end >= 0:
 			data = data[1:]
-			if !l.tell(c.Source, len(held.text), 1) {
+			if !l.yieldHeld(c.Source, len(held.text), 1) {
 				return false
 			}
 		case len(data) > 0: // the line is too long
-			if !l.tell(c.Source, text.Whole(held.text), 0) {
+			if !l.yieldHeld(c.Source, text.Whole(held.text), 0) {
 				return false
 			}
 		}
@@ -101,14 +100,14 @@ func (l *lines) add(c Chunk) bool {
 	return true
 }
 
-// flush tells what is held.
+// flush yields what is held.
 func (l *lines) flush(s Source) bool {
 	n := len(l.held[s].text)
-	return n == 0 || l.tell(s, n, 0)
+	return n == 0 || l.yieldHeld(s, n, 0)
 }
 
-// tell tells the first n bytes that are held, and the newline after them if there is one.
-func (l *lines) tell(s Source, n, newline int) bool {
+// yieldHeld yields the first n bytes that are held; newline is 1 when one follows, or 0.
+func (l *lines) yieldHeld(s Source, n, newline int) bool {
 	held := &l.held[s]
 	line := Line{Source: s, Partial: newline == 0, Offset: held.off, End: held.off + int64(n+newline)}
 	if text := held.text[:n]; line.Partial {

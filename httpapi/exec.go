@@ -76,7 +76,7 @@ func (c *call) run(ctx context.Context, sb sandbox.Sandbox, cmd sandbox.Command)
 }
 
 // cutAtHead reports whether there was more output than the beginning, which is all that
-// rooms and agents are sent.
+// stdout and stderr have in the three APIs.
 func cutAtHead(rec *sandbox.Execution) bool {
 	more := func(out sandbox.Output) bool { return out.Total > int64(len(out.Head)) }
 	return more(rec.Stdout) || more(rec.Stderr)
