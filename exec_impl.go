@@ -453,8 +453,8 @@ func (h *execImpl) finish(e outcome) bool {
 	} else {
 		h.out.end(nil)
 	}
-	if e.cause != nil {
-		h.stop(e.cause) // also where it was lost: the writers' time begins
+	if rec.Status != Completed {
+		h.stop(nil) // it did not end by itself: the time of its writers runs
 	}
 	rec.OutputErr = h.copier.wait(h.ctx)
 	h.drop()
