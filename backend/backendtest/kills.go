@@ -140,7 +140,7 @@ func killCases() []Case {
 		},
 	}, {
 		Name:  "a-traced-command-dies",
-		Rule:  "A command that another execution traces is dead within a second of its kill, though only the tracer sees it end, and no survivor is named, nor a cost made up; the tracer goes on, and so does the sandbox.",
+		Rule:  "A command that another execution traces is dead within a second of its kill, though only the tracer sees it end, and no survivor is named, nor a cost made up; no other execution is stopped for it; the tracer goes on, and so does the sandbox.",
 		needs: needShell | needTracer,
 		run: func(s *subject) {
 			e, stream := s.follow(sandbox.Command{Shell: "echo $$; exec sleep 1000"})
@@ -154,9 +154,17 @@ func killCases() []Case {
 			if got := string(s.next(said).Data); got != "tracing" {
 				s.Fatalf("the tracer says %q", got)
 			}
+			other := s.start(sandbox.Command{Shell: "trap 'echo >>stopped' CONT; echo >ready; while :; do sleep 0.02; done"})
+			s.eventually("the other execution is ready", func() bool { return s.size("ready") > 0 })
 			begin := time.Now()
 			rec := s.cancel(e)
-			s.prompt("the kill", time.Since(begin), 0)
+			took := time.Since(begin)
+			s.prompt("the kill", took, 0)
+			s.completed(s.shell("sleep 0.2"), 0, "", "") // until the other's trap has run
+			if n := s.size("stopped"); n > 0 {
+				s.Errorf("another execution was stopped %d times by a kill of %v", n, took)
+			}
+			s.ended(s.cancel(other), sandbox.Cancelled, none)
 			s.ended(rec, sandbox.Cancelled, none)
 			if rec.Usage != nil && rec.Usage.MaxRSS == 0 {
 				s.Errorf("usage %+v of what nobody could reap, want none", *rec.Usage)
