@@ -9,7 +9,8 @@ import (
 // A Command says what to run. It is plain data: it may be copied, and is not
 // changed. Exactly one of Shell and Argv must be set.
 type Command struct {
-	// Shell is text for the sandbox's sh, at most 1 MiB.
+	// Shell is text for the sandbox's sh, at most 1 MiB. A program that sh does not find
+	// is a command that completes with exit code 127; with Argv, the start fails.
 	Shell string `json:"shell,omitempty"`
 
 	// Argv is the program and its arguments. A name without a slash is looked
@@ -36,8 +37,9 @@ type Command struct {
 
 	// Stdout and Stderr receive a live copy of the command's output: exactly, and all
 	// of it, whatever the record stores. Nil receives none. One goroutine writes to
-	// both in the order of the output, so they may be the same writer. The last Write
-	// has returned when the execution is over (Exec.Wait, Exec.Done).
+	// both in the order of the output, so they may be the same writer. The first Write
+	// may come before Start returns; the last one has returned when the execution is
+	// over (Exec.Wait, Exec.Done).
 	//
 	// A Write that blocks holds the command once 256 KiB wait for it. When the execution
 	// was told to end, by Timeout, a context, Cancel or Close, the writers have 5 s from
@@ -143,6 +145,10 @@ type Exec interface {
 	// no chunks when there is nothing new. When the execution was over before the call,
 	// nothing will follow. The caller may keep the chunks, but not modify their Data.
 	// The errors are those of Stream.
+	//
+	// Nothing beyond Command.MaxOutput is stored without a Command.MaxTail: Since returns
+	// it as gaps, however often it is called. Set MaxTail to what a command may write
+	// between two calls.
 	Since(from Offsets) (chunks []Chunk, next Offsets, err error)
 
 	// WriteStdin writes to the command's input, which Command.OpenStdin has kept

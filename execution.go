@@ -7,7 +7,7 @@ import (
 
 // An Execution is the record of one command: what became of it and what it
 // wrote. It is plain data, which must not be modified. Its JSON has all of it, to be
-// stored: it unmarshals to an equal record.
+// stored: it unmarshals to an equal record, but for the monotonic clock in its times.
 type Execution struct {
 	ID        string  `json:"id"`
 	SandboxID string  `json:"sandbox_id"`

@@ -12,7 +12,7 @@
 //
 // A Backend, Instance or Process may be wrapped to change what some methods do. The
 // wrapper must embed none of the optional interfaces that it does not keep: package
-// sandbox asks for them (Filer, Dialer, Resizer, Opener) by type, and refuses at
+// sandbox asks for them (Filer, Dialer, Resizer, Recoverer) by type, and refuses at
 // the call a wrapper that hides what Info promises.
 package backend
 
@@ -109,10 +109,13 @@ type Process interface {
 	Kill() error
 }
 
-// A Spec is one command as a backend starts it, validated and complete.
+// A Spec is one command as a backend starts it, validated and complete. The command
+// has its three streams and no other descriptor, also none that the service has
+// inherited.
 type Spec struct {
-	// Shell is text for sh, of up to 1 MiB, or empty. Exactly one of Shell
-	// and Argv is set.
+	// Shell is text for sh, which has "sh" as its $0, or empty. It may begin with a
+	// dash, and be of up to 1 MiB, where Linux takes arguments of up to 128 KiB. Exactly
+	// one of Shell and Argv is set.
 	Shell string
 
 	// Argv is the program and its arguments. A name without a slash is looked

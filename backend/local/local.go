@@ -4,9 +4,10 @@
 // that you do not trust.
 //
 // A sandbox is a directory, in which its commands start, and which is their HOME.
-// A [backend.Spec.Dir] that begins with /workspace or /home/user means that
-// directory, so that what works in a container works here. The text of a command
-// is not translated: "cd /workspace" within one fails.
+// A [backend.Spec.Dir] or a file's name that begins with /workspace or /home/user means
+// that directory, so that what works in a container works here. The text of a command
+// is not translated: "cd /workspace" within one fails. Files reaches what is below that
+// directory, TMPDIR and the machine's /tmp, and refuses the rest ([backend.ErrOutside]).
 //
 // When the service runs as root, its commands never do. Each sandbox gets a user
 // of its own, from a range of numbers, and its directory is closed to others. So
