@@ -184,6 +184,15 @@ func directoryCases() []Case {
 				s.Errorf("a directory is none")
 			}
 			s.refused("read", "f/", s.readError("f/"), backend.ErrNotDirectory)
+
+			// A link is no directory, and what it leads to is not the entry that is named.
+			for _, name := range []string{"link/", "link//", "f/"} {
+				err := s.Files().Remove(s.ctx, name, &sandbox.RemoveOptions{Recursive: true})
+				s.refused("remove", name, err, backend.ErrNotDirectory)
+				s.refused("rename", name, s.Files().Rename(s.ctx, name, "to"), backend.ErrNotDirectory)
+			}
+			s.refused("rename to", "link/", s.Files().Rename(s.ctx, "a", "link/"), backend.ErrNotDirectory)
+			s.same("what the link leads to", s.readFile("a/b/f"), "of b")
 		},
 	}, {
 		Name:  "errors-of-files-are-typed",

@@ -16,7 +16,7 @@ import (
 // that cannot be written would be. So nothing is deleted before it is known that
 // all can be.
 func (t *Tree) remove(ctx context.Context, r *backend.FileRequest) error {
-	err := t.keepsStart(r.Name)
+	err := t.isEntry(r.Name)
 	if err == nil {
 		err = t.place.Remove(r.Name)
 	}
@@ -29,17 +29,23 @@ func (t *Tree) remove(ctx context.Context, r *backend.FileRequest) error {
 	return t.place.RemoveAll(r.Name)
 }
 
-// keepsStart refuses what would take the start directory away: a name of it, or of
-// what it is in.
-func (t *Tree) keepsStart(name string) error {
+// isEntry refuses what would take the start directory away, a name of it or of what
+// it is in, and a slash after what is no directory: an *os.Root would follow a link.
+func (t *Tree) isEntry(name string) error {
 	trimmed := strings.TrimRight(name, "/")
 	switch trimmed[strings.LastIndexByte(trimmed, '/')+1:] {
 	case "", ".", "..":
 		return invalid("is a directory by itself and not an entry of one: name the entries that are in it")
 	}
 	info, err := t.place.Lstat(trimmed)
-	if err != nil || !info.IsDir() {
+	if err != nil {
 		return nil // what is wrong with it shows when it is used
+	}
+	if !info.IsDir() {
+		if name != trimmed {
+			return syscall.ENOTDIR
+		}
+		return nil
 	}
 	for dir := t.start; ; dir += "/.." {
 		start, err := os.Stat(dir)
@@ -94,7 +100,7 @@ func (t *Tree) removableBelow(ctx context.Context, name string) error {
 // between which the kernel moves nothing; then both are taken as relative ones.
 func (t *Tree) rename(from, to string) error {
 	for _, name := range []string{from, to} {
-		if err := t.keepsStart(name); err != nil {
+		if err := t.isEntry(name); err != nil {
 			return about(name, err)
 		}
 	}
