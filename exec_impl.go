@@ -44,9 +44,9 @@ type execImpl struct {
 	process backend.Process // nil before it has started, and when it is over
 }
 
-// newExec returns the handle of a command whose time begins now. Its time is to
-// be freed when it is not started.
-func newExec(ctx context.Context, sb *sandboxImpl, cmd Command, admit func()) *execImpl {
+// newExec returns the handle of a command whose time begins now. Whoever does not start
+// it calls drop. When it is over it calls release.
+func newExec(ctx context.Context, sb *sandboxImpl, cmd Command, release func()) *execImpl {
 	cmd.Env = maps.Clone(cmd.Env)
 	cmd.Argv = slices.Clone(cmd.Argv)
 	if cmd.Terminal != nil {
@@ -62,7 +62,7 @@ func newExec(ctx context.Context, sb *sandboxImpl, cmd Command, admit func()) *e
 		out:       out,
 		copier:    copier,
 		began:     time.Now(),
-		release:   admit,
+		release:   release,
 		stopTimer: func() {},
 		skipGrace: make(chan struct{}),
 		done:      make(chan struct{}),

@@ -10,8 +10,8 @@ import (
 // Why an execution was told to end. Any other cause but ErrLost is the caller's
 // context.
 var (
-	errTimeout = errors.New("its time was up")
-	errCancel  = errors.New("it was cancelled")
+	errTimeout = errors.New("timed out")
+	errCancel  = errors.New("cancelled")
 )
 
 // An outcome is all that is known of how an execution ended.

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -91,13 +92,13 @@ func (s *stdin) finish(ctx context.Context) error {
 }
 
 func (s *stdin) write(ctx context.Context, p []byte) (n int, err error) {
+	if len(p) == 0 {
+		return 0, cmp.Or(ctx.Err(), s.refusal())
+	}
 	if err := s.lock(ctx); err != nil {
 		return 0, err
 	}
 	defer s.unlock()
-	if len(p) == 0 {
-		return 0, s.refusal()
-	}
 	for len(p) > 0 {
 		if err := s.refusal(); err != nil {
 			return n, err

@@ -21,7 +21,12 @@ func cat(p *fake.Process) int {
 }
 
 func TestWriteStdin(t *testing.T) {
-	bubble(t, cat, func(t *testing.T, sb sandbox.Sandbox) {
+	// It lives on after its input, so that it is known which error a write gives then.
+	handler := func(p *fake.Process) int {
+		defer p.Sleep(time.Second)
+		return cat(p)
+	}
+	bubble(t, handler, func(t *testing.T, sb sandbox.Sandbox) {
 		ex := start(t, sb, sandbox.Command{Stdin: strings.NewReader("given "), OpenStdin: true})
 		for _, s := range []string{"written ", "", "twice"} {
 			if n, err := ex.WriteStdin(t.Context(), []byte(s)); n != len(s) || err != nil {
@@ -62,6 +67,25 @@ func TestWriteStdinThatNobodyReads(t *testing.T) {
 		if _, err := ex.WriteStdin(t.Context(), numbered(1<<20)); !errors.Is(err, os.ErrProcessDone) {
 			t.Errorf("WriteStdin of a command that ended gave %v", err)
 		}
+	})
+}
+
+// An empty write, which asks whether there could be another, does not wait for one.
+func TestAnEmptyWriteStdinWaitsForNobody(t *testing.T) {
+	bubble(t, func(p *fake.Process) int { p.Sleep(time.Hour); return 0 }, func(t *testing.T, sb sandbox.Sandbox) {
+		ex := start(t, sb, sandbox.Command{OpenStdin: true})
+		go ex.WriteStdin(context.Background(), numbered(1<<20))
+		synctest.Wait()
+		began := time.Now()
+		if _, err := ex.WriteStdin(t.Context(), nil); err != nil || time.Since(began) > 0 {
+			t.Errorf("while another writes, an empty write gave %v after %v", err, time.Since(began))
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := ex.WriteStdin(ended, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a context that has ended it gave %v", err)
+		}
+		wait(t, ex)
 	})
 }
 

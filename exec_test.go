@@ -23,7 +23,7 @@ func TestKillWinsOverWhatHappensAtTheSameTime(t *testing.T) {
 			bubble(t, func(p *fake.Process) int { p.Sleep(time.Second); return 0 }, func(t *testing.T, sb sandbox.Sandbox) {
 				rec, err := sb.Run(t.Context(), sandbox.Command{Shell: "cmd", Timeout: time.Second, Wait: wait})
 				if err != nil || rec.Status != sandbox.TimedOut || *rec.ExitCode != sandbox.TimeoutExitCode {
-					t.Fatalf("a command that ended as its time was up is %s, %v", rec.Status, err)
+					t.Fatalf("a command that ended as it timed out is %s, %v", rec.Status, err)
 				}
 			})
 		}

@@ -74,12 +74,7 @@ func (f *fileSystem) ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := f.files.Open(f.ctx, full, nil)
-	if err != nil {
-		return nil, pathError("read", name, err)
-	}
-	defer r.Close()
-	content, err := io.ReadAll(r)
+	content, err := f.files.ReadFile(f.ctx, full, &ReadOptions{MaxSize: -1})
 	if err != nil {
 		return nil, pathError("read", name, err)
 	}

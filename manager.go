@@ -149,8 +149,9 @@ func orDefault[T int | int64 | time.Duration](v, def T) T {
 }
 
 // Create makes a sandbox. With an empty key.Name its id is its name. Nil opts are the
-// defaults; they are copied. The context covers the creation only. The error wraps ErrExists when there is one of that
-// key, ErrLimit, or ErrClosed, also when the manager is closed meanwhile.
+// defaults; they are copied. The context covers the creation only. The error wraps
+// ErrExists when there is one of that key, ErrLimit, or ErrClosed, also when the manager
+// is closed meanwhile.
 func (m *Manager) Create(ctx context.Context, key Key, opts *CreateOptions) (Sandbox, error) {
 	m.mu.Lock()
 	en, ctx, err := m.addLocked(ctx, key)
@@ -207,18 +208,18 @@ func (m *Manager) OwnedBy(owner string) iter.Seq2[Key, Sandbox] {
 
 func (m *Manager) list(match func(Key) bool) iter.Seq2[Key, Sandbox] {
 	return func(yield func(Key, Sandbox) bool) {
-		var members []*entry
+		var entries []*entry
 		m.mu.Lock()
 		for key, en := range m.entries {
 			if match(key) && en.created() {
-				members = append(members, en)
+				entries = append(entries, en)
 			}
 		}
 		m.mu.Unlock()
-		slices.SortFunc(members, func(a, b *entry) int {
+		slices.SortFunc(entries, func(a, b *entry) int {
 			return cmp.Or(a.box.created.Compare(b.box.created), strings.Compare(a.id, b.id))
 		})
-		for _, en := range members {
+		for _, en := range entries {
 			if !yield(en.key, en.box) {
 				return
 			}

@@ -42,7 +42,9 @@ func (en *entry) expire() {
 		en.scheduleLocked()
 		return
 	}
-	m.observed.sandbox(context.Background(), Observer.SandboxExpired, en.box.event())
+	if event := en.box.event(); event.Info.Status != SandboxClosed { // its user may have closed it
+		m.observed.sandbox(context.Background(), Observer.SandboxExpired, event)
+	}
 	en.box.stop(SandboxClosing) // so that GetOrCreate makes another from now on
 	m.background.Go(func() { m.removeByItself(en) })
 }

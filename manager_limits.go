@@ -183,7 +183,7 @@ type budget struct {
 // An account is what one owner keeps.
 type account struct {
 	used  int64
-	order list.List // of *handle, oldest first
+	order list.List // of *execImpl, oldest first
 }
 
 // A place is where a record is found.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +25,8 @@ func traced(ctx context.Context, name string) context.Context {
 // context.
 type diary struct {
 	began time.Time
+
+	mu    sync.Mutex // guards lines
 	lines []string
 }
 
@@ -32,6 +35,8 @@ func (d *diary) write(ctx context.Context, e sandbox.SandboxEvent, format string
 		format += " with a context that has ended"
 	}
 	trace, _ := ctx.Value(traceKey{}).(string)
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.lines = append(d.lines, fmt.Sprintf("%v %s %s [%s] ", e.Time.Sub(d.began), e.Key.Name, e.Info.Status, trace)+fmt.Sprintf(format, args...))
 }
 
@@ -68,6 +73,8 @@ func (d diarist) ExecutionEnded(ctx context.Context, e sandbox.ExecutionEvent) {
 func (d *diary) check(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if diff := cmp.Diff(want, d.lines); diff != "" {
 		t.Errorf("observed (-want +got):\n%s", diff)
 	}
@@ -126,6 +133,23 @@ func TestAManagersObserver(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.check(t, "1h0m15s n closed [remove] removed")
+	})
+}
+
+// A sandbox that its user has closed is removed already: it does not expire, too.
+func TestAClosedSandboxIsNotObservedToExpire(t *testing.T) {
+	d := &diary{}
+	managed(t, sleepy(nil), &sandbox.ManagerOptions{Observer: diarist{diary: d}, IdleTime: time.Hour}, func(t *testing.T, m *sandbox.Manager) {
+		d.began = time.Now()
+		if err := create(t, m, "n", nil).Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d.check(t, "0s n running [] created, labels map[]", "0s n closed [] removed")
+		time.Sleep(2 * time.Hour)
+		d.check(t)
+		if _, err := m.Get(key("n")); !errors.Is(err, sandbox.ErrNotFound) {
+			t.Errorf("after its idle time it is still there: %v", err)
+		}
 	})
 }
 

@@ -30,10 +30,9 @@ type Backend interface {
 
 	// Create makes a sandbox, and in it the start directory, empty or as the image
 	// has it, where the commands' user may write. The context covers the creation
-	// only. A setting
-	// of cfg that the backend cannot honour is an error that wraps
-	// errors.ErrUnsupported; none is ignored. On an error nothing is left
-	// behind. The backend does not keep cfg.
+	// only. A setting of cfg that the backend cannot honour is an error that wraps
+	// errors.ErrUnsupported; none is ignored. On an error nothing is left behind.
+	// The backend does not keep cfg.
 	Create(ctx context.Context, cfg *Config) (Instance, error)
 
 	// Close releases what the backend itself holds: helper processes, clients,

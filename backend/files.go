@@ -29,10 +29,11 @@ type Filer interface {
 	// errors.ErrUnsupported: more of both may come.
 	//
 	// An error of Content or Output ends the operation; package sandbox knows it, and
-	// does not look at what File returns then. What is wrong with a file is an *fs.PathError with the name as r has it. Its cause
-	// matches fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid (what a
-	// name cannot be used for, as a root or a directory's own parent) or one of the
-	// errors below. Any other error means that the driver could not find out.
+	// does not look at what File returns then. What is wrong with a file is an
+	// *fs.PathError with the name as r has it. Its cause matches fs.ErrNotExist,
+	// fs.ErrExist, fs.ErrPermission, fs.ErrInvalid (what a name cannot be used for, as
+	// a root or a directory's own parent) or one of the errors below. Any other error
+	// means that the driver could not find out.
 	File(ctx context.Context, r *FileRequest) error
 }
 
