@@ -67,7 +67,7 @@ func Example_mount() {
 		if err != nil {
 			return err
 		}
-		m := sandbox.NewManager(b, &sandbox.ManagerOptions{MaxRunning: 64})
+		m := sandbox.NewManager(b, &sandbox.ManagerOptions{MaxRunning: 64}) // 16 for each owner
 		defer m.Close(context.WithoutCancel(ctx))
 		api := httpapi.New(m, &httpapi.Options{
 			Authenticate: httpapi.BearerKeys(map[string]string{strings.TrimSpace(string(key)): "me"}),

@@ -5,5 +5,6 @@
 //
 // A Pump is for one pipe. [Pump.Flush] belongs between a command's exit and the closing
 // of its Exited channel, [Pump.Finish] after a kill, and [Pump.Discard] into
-// DiscardOutput. It is built on unix systems only.
+// DiscardOutput; OutputOver is closed when both pumps are done and Exited is closed. On a
+// pump that is over each of them does nothing. It is built on unix systems only.
 package pump
