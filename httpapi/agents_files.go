@@ -42,8 +42,8 @@ func readForAgent(c *call) error {
 	case limit == 0:
 		limit = -1 // all
 	}
-	c.lift()
-	defer c.limit()
+	c.clearWriteDeadline()
+	defer c.setWriteDeadline()
 	files, err := c.agentFiles()
 	if err != nil {
 		return err
@@ -77,8 +77,8 @@ func writeForAgent(c *call) error {
 	case content == nil:
 		return missing("content")
 	}
-	c.lift()
-	defer c.limit()
+	c.clearWriteDeadline()
+	defer c.setWriteDeadline()
 	files, err := c.agentFiles()
 	if err != nil {
 		return err

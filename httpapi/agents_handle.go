@@ -60,9 +60,9 @@ func readOn(c *call) error {
 			return invalid(stream.name, fmt.Sprintf("is past the stream's current end, %d", stream.total))
 		}
 	}
-	c.lift()
+	c.clearWriteDeadline()
 	rec, err = c.news(exec, from, wait)
-	c.limit()
+	c.setWriteDeadline()
 	if err != nil {
 		return err
 	}
@@ -135,9 +135,9 @@ func killForAgent(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.lift()
+	c.clearWriteDeadline()
 	_ = exec.Cancel(context.WithoutCancel(c.r.Context()))
-	c.limit()
+	c.setWriteDeadline()
 	rec := exec.Execution()
 	if err := c.agentFailure(rec); err != nil {
 		return err

@@ -24,7 +24,7 @@ type agentAnswer struct {
 	StdoutOffset, StderrOffset int64
 }
 
-func (w *world) agent(t testing.TB, method, path, body string) agentAnswer {
+func (w *testServer) agent(t testing.TB, method, path, body string) agentAnswer {
 	t.Helper()
 	code, got := w.do(t, method, path, body)
 	var answer agentAnswer
@@ -127,7 +127,7 @@ func TestAgentSession(t *testing.T) {
 
 	inBubble(t, "leaving-before-the-answer-cancels-and-after-it-does-not", func(t *testing.T) {
 		records := make(chan *sandbox.Execution, 10)
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.limits.Observer = faketest.Records(func(_ sandbox.Key, rec *sandbox.Execution) {
 				if rec.Status != sandbox.Running {
 					records <- rec

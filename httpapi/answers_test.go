@@ -82,7 +82,7 @@ func TestAnswersAreEncodedAsTheyAreSent(t *testing.T) {
 // The time to take an answer begins when it is being sent, and anew with each piece that
 // is taken. The log says what the client got.
 func TestSlowClients(t *testing.T) {
-	slow := func(w *world, out *bytes.Buffer) {
+	slow := func(w *testServer, out *bytes.Buffer) {
 		w.server.WriteTimeout = time.Second
 		w.opts.Logger = slog.New(slog.NewTextHandler(out, nil))
 	}
@@ -95,7 +95,7 @@ func TestSlowClients(t *testing.T) {
 	} {
 		inBubble(t, tt.name+"/that-reads-slowly-gets-all", func(t *testing.T) {
 			var out bytes.Buffer
-			w := start(t, func(w *world) { slow(w, &out) })
+			w := start(t, func(w *testServer) { slow(w, &out) })
 			printNULs(w.backend, "nul", mib/4)
 			id := w.sandbox(t, "a")
 			w.do(t, "POST", "/v1/sandboxes/"+id+"/exec", `{"command":"nul"}`)
@@ -122,7 +122,7 @@ func TestSlowClients(t *testing.T) {
 		})
 		inBubble(t, tt.name+"/that-stops-reading-is-cut-off", func(t *testing.T) {
 			var out bytes.Buffer
-			w := start(t, func(w *world) { slow(w, &out) })
+			w := start(t, func(w *testServer) { slow(w, &out) })
 			printNULs(w.backend, "nul", mib)
 			id := w.sandbox(t, "a")
 			w.do(t, "POST", "/v1/sandboxes/"+id+"/exec", `{"command":"nul"}`)
@@ -225,7 +225,7 @@ func idOf(t *testing.T, e event) string {
 }
 
 // request makes a request of owner a on a connection of its own and reads no answer.
-func (w *world) request(t testing.TB, method, path, body string) net.Conn {
+func (w *testServer) request(t testing.TB, method, path, body string) net.Conn {
 	t.Helper()
 	conn, err := w.dial()
 	if err != nil {

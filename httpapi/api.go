@@ -56,7 +56,7 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, serve endpoint) {
 		c.refuse(a.explain(err))
 	}
 	if c.w.status != http.StatusSwitchingProtocols {
-		c.limit() // the sending of what net/http still holds
+		c.setWriteDeadline() // the sending of what net/http still holds
 	}
 	c.log(start, err)
 	if c.abort {

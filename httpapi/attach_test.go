@@ -21,7 +21,7 @@ import (
 )
 
 // background starts a command of owner a and returns the path of its execution.
-func (w *world) background(t testing.TB, id, body string) string {
+func (w *testServer) background(t testing.TB, id, body string) string {
 	t.Helper()
 	code, got := w.do(t, "POST", "/v1/sandboxes/"+id+"/exec", body)
 	var rec struct{ ID string }
@@ -33,7 +33,7 @@ func (w *world) background(t testing.TB, id, body string) string {
 
 // attach reads an execution's events from an offset on, which must be answered with
 // a stream.
-func (w *world) attach(t testing.TB, path, from string) *eventReader {
+func (w *testServer) attach(t testing.TB, path, from string) *eventReader {
 	t.Helper()
 	r := request(t.Context(), t, "GET", path+"/stream", "")
 	if from != "" {
@@ -52,7 +52,7 @@ func (w *world) attach(t testing.TB, path, from string) *eventReader {
 
 func TestAttach(t *testing.T) {
 	const hostile = "a\xe2\x82\xac\xffb\xe2\x82\xf0\x9f\x98\x80\xe2"
-	say := func(w *world) {
+	say := func(w *testServer) {
 		w.backend.Handle("say it", func(p *fake.Process) int {
 			for i := range len(hostile) {
 				io.WriteString(p.Stdout, hostile[i:i+1])
@@ -210,7 +210,7 @@ func TestBackground(t *testing.T) {
 
 	inBubble(t, "is-bounded-by-its-sandbox", func(t *testing.T) {
 		records := make(chan *sandbox.Execution, 2)
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.limits.Observer = faketest.Records(func(_ sandbox.Key, rec *sandbox.Execution) { records <- rec })
 		})
 		id := w.sandbox(t, "a")
@@ -247,7 +247,7 @@ func TestBackground(t *testing.T) {
 	})
 
 	inBubble(t, "stdin-arrives-as-it-comes-and-no-faster-than-it-is-read", func(t *testing.T) {
-		w := start(t, func(w *world) { w.server.ReadTimeout, w.server.WriteTimeout = time.Second, time.Second })
+		w := start(t, func(w *testServer) { w.server.ReadTimeout, w.server.WriteTimeout = time.Second, time.Second })
 		w.backend.Handle("read slowly", func(p *fake.Process) int {
 			buf := make([]byte, 1)
 			for {

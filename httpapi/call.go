@@ -75,17 +75,17 @@ func (c *call) decode(known map[string]field) error {
 	return decode(body, known)
 }
 
-// lift takes the server's write deadline off the connection for work that may take
+// clearWriteDeadline takes the server's write deadline off the connection for work that may take
 // its time: it would cut the answer. What is written before limit may take its time
 // too. A ResponseWriter without deadlines says ErrNotSupported, which is as good.
-func (c *call) lift() {
+func (c *call) clearWriteDeadline() {
 	c.w.patient.Store(true)
 	_ = c.rc.SetWriteDeadline(time.Time{})
 }
 
 // liftAll lifts the server's read deadline too, for a body that may take its time.
 func (c *call) liftAll() {
-	c.lift()
+	c.clearWriteDeadline()
 	_ = c.rc.SetReadDeadline(time.Time{})
 }
 
@@ -95,9 +95,9 @@ func (c *call) readUntil(done <-chan struct{}) (stop func()) {
 	return whenClosed(done, func() { _ = c.rc.SetReadDeadline(time.Unix(1, 0)) })
 }
 
-// limit bounds the sending of each piece of the answer from now on, and of one that is
+// setWriteDeadline bounds the sending of each piece of the answer from now on, and of one that is
 // being sent.
-func (c *call) limit() {
+func (c *call) setWriteDeadline() {
 	c.w.patient.Store(false)
 	_ = c.rc.SetWriteDeadline(time.Now().Add(sendTime))
 }
@@ -112,7 +112,7 @@ func (c *call) reply(status int, v any) {
 
 // begin begins an answer in JSON.
 func (c *call) begin(status int) {
-	c.limit()
+	c.setWriteDeadline()
 	c.w.Header().Set("Content-Type", "application/json")
 	c.w.WriteHeader(status)
 }

@@ -78,7 +78,7 @@ func TestPortBodies(t *testing.T) {
 	for name, length := range map[string]int64{"chunked": -1, "with-a-length": int64(10 * len(onePiece))} {
 		for _, version := range []string{"http1", "http2"} {
 			inBubble(t, "both-ways-as-they-come-"+name+"-"+version, func(t *testing.T) {
-				w := start(t, func(w *world) {
+				w := start(t, func(w *testServer) {
 					w.server.ReadTimeout, w.server.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
 					w.server.Protocols = new(http.Protocols)
 					w.server.Protocols.SetHTTP1(true)
@@ -246,7 +246,7 @@ func TestPortBodies(t *testing.T) {
 
 	// Middleware without Unwrap hides what full duplex takes.
 	inBubble(t, "a-server-of-one-way-only-says-so", func(t *testing.T) {
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				w.api.Sandboxes().ServeHTTP(struct{ http.ResponseWriter }{rw}, r)
 			})
@@ -326,7 +326,7 @@ func each(serve func(net.Conn, *http.Request)) func(net.Listener) {
 }
 
 // begin sends the beginning of a request over a connection of its own.
-func (w *world) begin(t testing.TB, request string) net.Conn {
+func (w *testServer) begin(t testing.TB, request string) net.Conn {
 	t.Helper()
 	conn, err := w.dial()
 	if err != nil {

@@ -18,8 +18,8 @@ func (c *call) runIn(key sandbox.Key, cmd sandbox.Command) (*sandbox.Execution, 
 	if err := c.authorize(&cmd); err != nil {
 		return nil, err
 	}
-	c.lift()
-	defer c.limit()
+	c.clearWriteDeadline()
+	defer c.setWriteDeadline()
 	sb, err := c.sandboxOf(key)
 	if err != nil {
 		return nil, err
@@ -33,8 +33,8 @@ func (c *call) startIn(key sandbox.Key, cmd sandbox.Command, wait time.Duration)
 	if err := c.authorize(&cmd); err != nil {
 		return nil, err
 	}
-	c.lift()
-	defer c.limit()
+	c.clearWriteDeadline()
+	defer c.setWriteDeadline()
 	sb, err := c.sandboxOf(key)
 	if err != nil {
 		return nil, err
@@ -84,8 +84,8 @@ func cutAtHead(rec *sandbox.Execution) bool {
 
 // remove removes the sandbox of that key, also when the client leaves meanwhile.
 func (c *call) remove(key sandbox.Key) error {
-	c.lift()
-	defer c.limit()
+	c.clearWriteDeadline()
+	defer c.setWriteDeadline()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), removeTime)
 	defer cancel()
 	return c.api.manager.Remove(ctx, key)
@@ -105,7 +105,7 @@ func (c *call) feed(exec sandbox.Exec) (n int64, closed bool, err error) {
 		return 0, false, c.notWritable(err)
 	}
 	c.liftAll()
-	defer c.limit()
+	defer c.setWriteDeadline()
 	defer c.readUntil(exec.Done())()
 	if n, err = io.Copy(stdinWriter{c, exec}, bodyReader{c.r.Body}); err != nil {
 		// The end of the reading may have ended the request's context too.

@@ -39,7 +39,7 @@ func tarOf(files map[string]string) string {
 }
 
 func TestFiles(t *testing.T) {
-	owned := func(t *testing.T, w *world) (string, *sandbox.Files) {
+	owned := func(t *testing.T, w *testServer) (string, *sandbox.Files) {
 		t.Helper()
 		id := w.sandbox(t, "a")
 		sb, err := w.manager.Get(sandbox.Key{Owner: "a", Namespace: httpapi.Sandboxes, Name: id})
@@ -140,7 +140,7 @@ func TestFiles(t *testing.T) {
 
 	inBubble(t, "an-archive-that-breaks-off-says-why", func(t *testing.T) {
 		var log bytes.Buffer
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.decorate = func(b backend.Backend) backend.Backend { return brokenArchives{b} }
 			w.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		})
@@ -172,7 +172,7 @@ func TestFiles(t *testing.T) {
 	})
 
 	inBubble(t, "an-upload-that-breaks-off-leaves-the-old-content", func(t *testing.T) {
-		w := start(t, func(w *world) { w.server.ReadTimeout, w.server.WriteTimeout = time.Second, time.Second })
+		w := start(t, func(w *testServer) { w.server.ReadTimeout, w.server.WriteTimeout = time.Second, time.Second })
 		path, files := owned(t, w)
 		w.do(t, "PUT", path, `{"path":"f","content":"old"}`)
 		r, body := io.Pipe()

@@ -26,7 +26,7 @@ func FuzzBody(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	var started []string // by the request at hand
-	w := start(f, func(w *world) {
+	w := start(f, func(w *testServer) {
 		w.fake.Start = func(_ context.Context, cmd *fake.Command) error {
 			started = append(started, cmd.Shell)
 			return nil

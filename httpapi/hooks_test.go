@@ -40,7 +40,7 @@ func TestOptions(t *testing.T) {
 	})
 
 	inBubble(t, "authenticators-by-api", func(t *testing.T) {
-		w := start(t, func(w *world) { w.opts.AuthenticateRooms = httpapi.Anyone })
+		w := start(t, func(w *testServer) { w.opts.AuthenticateRooms = httpapi.Anyone })
 		for path, want := range map[string]int{room: 200, agent: 401, "/v1/sandboxes": 401} {
 			r := request(t.Context(), t, "POST", path, `{"cmd":"true"}`)
 			r.Header.Del("Authorization")
@@ -56,7 +56,7 @@ func TestOptions(t *testing.T) {
 	})
 
 	inBubble(t, "authenticator-chooses-the-answer", func(t *testing.T) {
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.opts.Authenticate = func(*http.Request) (httpapi.Principal, error) {
 				return httpapi.Principal{}, &httpapi.Error{Status: 429, Message: "slow down"}
 			}
@@ -75,7 +75,7 @@ func TestOptions(t *testing.T) {
 		}
 		var asked []question
 		given := &sandbox.CreateOptions{Config: sandbox.Config{Image: "img", Env: map[string]string{"A": "1"}, Labels: map[string]string{"l": "1"}, Lifetime: 30 * time.Minute}}
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.opts.NewSandbox = func(_ context.Context, r *httpapi.NewSandboxRequest) (*sandbox.CreateOptions, error) {
 				if r.Principal.Owner != r.Key.Owner {
 					t.Errorf("the principal is %+v, the key %+v", r.Principal, r.Key)
@@ -126,7 +126,7 @@ func TestOptions(t *testing.T) {
 	})
 
 	inBubble(t, "authorize-changes-the-command", func(t *testing.T) {
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.opts.Authorize = func(_ context.Context, r *httpapi.AuthorizeRequest) error {
 				r.Command.Shell = "pwd"
 				r.Command.Dir = path.Join("/", r.Principal.Owner, r.Key.Owner, r.Key.Namespace, r.Key.Name, r.Request.Method)
@@ -142,7 +142,7 @@ func TestOptions(t *testing.T) {
 
 	// The documents know no tail: what is cut from what they send is truncated.
 	inBubble(t, "authorize-asks-for-a-tail", func(t *testing.T) {
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.opts.Authorize = func(_ context.Context, r *httpapi.AuthorizeRequest) error {
 				r.Command.MaxOutput, r.Command.MaxTail = 2, 10
 				return nil
@@ -160,7 +160,7 @@ func TestOptions(t *testing.T) {
 	})
 
 	inBubble(t, "authorize-gives-an-input-that-fails", func(t *testing.T) {
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.opts.Authorize = func(_ context.Context, r *httpapi.AuthorizeRequest) error {
 				r.Command.Stdin = iotest.ErrReader(errors.New("the upload broke off"))
 				return nil
@@ -172,7 +172,7 @@ func TestOptions(t *testing.T) {
 	})
 
 	inBubble(t, "what-is-refused-makes-no-sandbox", func(t *testing.T) {
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.opts.Authorize = func(_ context.Context, r *httpapi.AuthorizeRequest) error {
 				if r.Command.Shell == "true" {
 					return errors.New("no")
@@ -203,7 +203,7 @@ func TestNames(t *testing.T) {
 		{"agents", "/agents/ID/sandbox/exec", `{"command":"where"}`},
 	} {
 		inBubble(t, api.name, func(t *testing.T) {
-			w := start(t, func(w *world) {
+			w := start(t, func(w *testServer) {
 				w.server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 					// As examples/server does: a ServeMux would redirect.
 					if strings.HasPrefix(r.URL.Path, "/api/rooms/") {
@@ -270,7 +270,7 @@ func TestNames(t *testing.T) {
 }
 
 // raw makes a request whose path is sent as it is.
-func (w *world) raw(t *testing.T, key, path, body string) (int, string) {
+func (w *testServer) raw(t *testing.T, key, path, body string) (int, string) {
 	t.Helper()
 	r := request(t.Context(), t, "POST", "/", body)
 	r.Header.Set("Authorization", "Bearer "+key)
@@ -290,7 +290,7 @@ func (w *world) raw(t *testing.T, key, path, body string) (int, string) {
 func TestLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.opts.Logger = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
 				ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 					if slices.Contains([]string{"time", "execution"}, a.Key) {
@@ -326,26 +326,26 @@ level=INFO msg=request api=sandboxes method=GET path=/v1/sandboxes/` + id + `/ex
 // A panic in a function of the user's is the request's: its connection is cut, as
 // net/http does it, and the service goes on.
 func TestPanicsOfHooks(t *testing.T) {
-	for name, hook := range map[string]func(*world, func()){
-		"authenticate": func(w *world, f func()) {
+	for name, hook := range map[string]func(*testServer, func()){
+		"authenticate": func(w *testServer, f func()) {
 			w.opts.Authenticate = func(r *http.Request) (httpapi.Principal, error) { f(); return httpapi.Principal{Owner: "a"}, nil }
 		},
-		"new-sandbox": func(w *world, f func()) {
+		"new-sandbox": func(w *testServer, f func()) {
 			w.opts.NewSandbox = func(context.Context, *httpapi.NewSandboxRequest) (*sandbox.CreateOptions, error) {
 				f()
 				return nil, nil
 			}
 		},
-		"authorize": func(w *world, f func()) {
+		"authorize": func(w *testServer, f func()) {
 			w.opts.Authorize = func(context.Context, *httpapi.AuthorizeRequest) error { f(); return nil }
 		},
-		"logger": func(w *world, f func()) { w.opts.Logger = slog.New(logHook{slog.DiscardHandler, f}) },
+		"logger": func(w *testServer, f func()) { w.opts.Logger = slog.New(logHook{slog.DiscardHandler, f}) },
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			for _, value := range []any{"hook", http.ErrAbortHandler} {
 				panics := true
 				var errs bytes.Buffer
-				w := start(t, func(w *world) {
+				w := start(t, func(w *testServer) {
 					w.server.ErrorLog = log.New(&errs, "", 0)
 					hook(w, func() {
 						if panics {

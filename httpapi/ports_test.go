@@ -23,7 +23,7 @@ import (
 
 // serving starts a command of owner a's sandbox that serves port 3000, and returns
 // the URL's path.
-func (w *world) serving(t testing.TB, id string, h http.HandlerFunc) string {
+func (w *testServer) serving(t testing.TB, id string, h http.HandlerFunc) string {
 	t.Helper()
 	server := &http.Server{Handler: h}
 	return w.listening(t, id, func(l net.Listener) { server.Serve(l) })
@@ -31,7 +31,7 @@ func (w *world) serving(t testing.TB, id string, h http.HandlerFunc) string {
 
 // listening starts a command of owner a's sandbox that has serve listen on port 3000
 // until it is killed, and returns the URL's path.
-func (w *world) listening(t testing.TB, id string, serve func(net.Listener)) string {
+func (w *testServer) listening(t testing.TB, id string, serve func(net.Listener)) string {
 	t.Helper()
 	w.backend.Handle("serve", func(p *fake.Process) int {
 		l, err := p.Listen(3000)
@@ -49,7 +49,7 @@ func (w *world) listening(t testing.TB, id string, serve func(net.Listener)) str
 }
 
 // port asks for a port's URL and returns its path.
-func (w *world) port(t testing.TB, id string, number int) string {
+func (w *testServer) port(t testing.TB, id string, number int) string {
 	t.Helper()
 	code, body := w.do(t, "POST", "/v1/sandboxes/"+id+"/ports", fmt.Sprintf(`{"port":%d}`, number))
 	var answer struct{ URL string }
@@ -64,7 +64,7 @@ func (w *world) port(t testing.TB, id string, number int) string {
 }
 
 // anonymous makes a request without a key and does not follow redirects.
-func (w *world) anonymous(t testing.TB, method, path, body string, header ...string) *http.Response {
+func (w *testServer) anonymous(t testing.TB, method, path, body string, header ...string) *http.Response {
 	t.Helper()
 	r := request(t.Context(), t, method, path, body)
 	r.Header.Del("Authorization")
@@ -90,7 +90,7 @@ func read(t testing.TB, resp *http.Response) string {
 
 func TestPorts(t *testing.T) {
 	inBubble(t, "passes-requests-on-as-they-are", func(t *testing.T) {
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			// A ServeMux would redirect.
 			w.server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.api.Sandboxes().ServeHTTP(rw, r) })
 		})
@@ -211,7 +211,7 @@ func TestPorts(t *testing.T) {
 	})
 
 	inBubble(t, "an-answer-comes-as-it-is-written", func(t *testing.T) {
-		w := start(t, func(w *world) { w.server.ReadTimeout, w.server.WriteTimeout = time.Second, time.Second })
+		w := start(t, func(w *testServer) { w.server.ReadTimeout, w.server.WriteTimeout = time.Second, time.Second })
 		url := w.serving(t, w.sandbox(t, "a"), func(rw http.ResponseWriter, _ *http.Request) {
 			for range 3 {
 				io.WriteString(rw, "x")
@@ -329,7 +329,7 @@ func TestPorts(t *testing.T) {
 
 	inBubble(t, "its-token-is-not-logged", func(t *testing.T) {
 		var log bytes.Buffer
-		w := start(t, func(w *world) { w.opts.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		w := start(t, func(w *testServer) { w.opts.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		url := w.port(t, w.sandbox(t, "a"), 3000)
 		w.anonymous(t, "GET", url+"/x", "")
 		synctest.Wait()
@@ -340,7 +340,7 @@ func TestPorts(t *testing.T) {
 }
 
 // rawURL makes a request without a key, whose target is sent as it is.
-func (w *world) rawURL(t testing.TB, method, target, body string) *http.Response {
+func (w *testServer) rawURL(t testing.TB, method, target, body string) *http.Response {
 	t.Helper()
 	r := request(t.Context(), t, method, "/", body)
 	r.Header.Del("Authorization")
@@ -357,7 +357,7 @@ func (w *world) rawURL(t testing.TB, method, target, body string) *http.Response
 // With a domain of their own, ports are sites like any other.
 func TestPortsDomain(t *testing.T) {
 	inBubble(t, "domain", func(t *testing.T) {
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.opts.BaseURL, w.opts.PortsDomain = "https://api.example.com/base", "Ports.example.net"
 			w.server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.Host, ".example.net") {

@@ -168,9 +168,9 @@ func createSandbox(c *call) error {
 		return err
 	}
 	opts := c.api.sized(given, size, time.Duration(minutes)*time.Minute)
-	c.lift()
+	c.clearWriteDeadline()
 	sb, err := c.api.manager.Create(c.r.Context(), key, opts)
-	c.limit()
+	c.setWriteDeadline()
 	if errors.Is(err, sandbox.ErrClosed) {
 		return &Error{Status: http.StatusServiceUnavailable, Message: "the service is shutting down", err: err}
 	}

@@ -54,7 +54,7 @@ func execInSandbox(c *call) error {
 	if err := c.authorize(&req.cmd); err != nil {
 		return err
 	}
-	c.lift()
+	c.clearWriteDeadline()
 	switch {
 	case req.stream:
 		return c.follow(sb, req.cmd)
@@ -63,7 +63,7 @@ func execInSandbox(c *call) error {
 	}
 	// The document ends a command with its client only where it is streamed.
 	rec, err := c.run(context.WithoutCancel(c.r.Context()), sb, req.cmd)
-	c.limit()
+	c.setWriteDeadline()
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (c *call) idempotencyKey() (string, error) {
 // and the end of the sandbox end it.
 func (c *call) background(sb sandbox.Sandbox, cmd sandbox.Command) error {
 	exec, err := sb.Start(context.WithoutCancel(c.r.Context()), cmd)
-	c.limit()
+	c.setWriteDeadline()
 	if err != nil {
 		return err
 	}

@@ -69,8 +69,8 @@ func getFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.lift()
-	defer c.limit()
+	c.clearWriteDeadline()
+	defer c.setWriteDeadline()
 	switch {
 	case list:
 		return c.list(files, name, recursive)
@@ -223,8 +223,8 @@ func (c *call) change(name string, do func(*sandbox.Files) error) error {
 	if err != nil {
 		return err
 	}
-	c.lift()
-	defer c.limit()
+	c.clearWriteDeadline()
+	defer c.setWriteDeadline()
 	if err := do(files); err != nil {
 		return fileError(err)
 	}

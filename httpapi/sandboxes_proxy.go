@@ -41,7 +41,7 @@ func (c *call) proxy(p *port, path string) error {
 	defer cancel()
 	defer whenClosed(p.box.Gone(), cancel)()
 	c.liftAll()
-	defer c.limit()
+	defer c.setWriteDeadline()
 	x := c.newExchange(func(ctx context.Context) (net.Conn, error) { return p.box.Dial(ctx, p.number) })
 	defer x.settle()
 	defer cancel()

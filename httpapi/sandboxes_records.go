@@ -145,9 +145,9 @@ func cancelExecution(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.lift()
+	c.clearWriteDeadline()
 	_ = exec.Cancel(context.WithoutCancel(c.r.Context()))
-	c.limit()
+	c.setWriteDeadline()
 	c.reply(http.StatusOK, describeExecution(exec.Execution()))
 	return nil
 }

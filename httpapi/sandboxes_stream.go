@@ -61,7 +61,7 @@ func attach(c *call) error {
 		return err
 	}
 	defer output.Close()
-	c.lift()
+	c.clearWriteDeadline()
 	return c.tell(c.r.Context(), exec, output, from)
 }
 
@@ -77,8 +77,8 @@ func (c *call) streams() error {
 // is over or ctx ends.
 func (c *call) tell(ctx context.Context, exec sandbox.Exec, output sandbox.Stream, from sandbox.Offsets) error {
 	// What is left is bounded once exec is over, also a Write that is blocked.
-	defer c.limit()
-	defer whenClosed(exec.Done(), c.limit)()
+	defer c.setWriteDeadline()
+	defer whenClosed(exec.Done(), c.setWriteDeadline)()
 	f := &follower{events: newEventWriter(c.w), output: output, pos: from}
 	if c.r.Method == http.MethodHead {
 		return nil

@@ -56,7 +56,7 @@ func putFile(c *call) error {
 // is there.
 func (c *call) upload(sb sandbox.Sandbox, write func() error) error {
 	c.liftAll()
-	defer c.limit()
+	defer c.setWriteDeadline()
 	defer c.readUntil(sb.Gone())()
 	err := write()
 	if err != nil {
@@ -151,8 +151,8 @@ func getArchive(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.lift()
-	defer c.limit()
+	c.clearWriteDeadline()
+	defer c.setWriteDeadline()
 	r, err := files.ReadTar(c.r.Context(), name)
 	if err != nil {
 		return fileError(err)
@@ -260,7 +260,7 @@ func (c *call) send(contentType string, r io.Reader) error {
 		}
 		return fileError(err)
 	}
-	c.limit()
+	c.setWriteDeadline()
 	c.w.WriteHeader(http.StatusOK)
 	if _, err = c.w.Write(first[:n]); err == nil {
 		_, err = io.Copy(c.w, r)

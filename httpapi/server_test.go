@@ -22,7 +22,7 @@ import (
 
 // What the server around the handlers must not spoil.
 func TestServer(t *testing.T) {
-	deadlines := func(w *world) {
+	deadlines := func(w *testServer) {
 		w.server.ReadTimeout = time.Second
 		w.server.WriteTimeout = time.Second
 	}
@@ -45,7 +45,7 @@ func TestServer(t *testing.T) {
 	})
 
 	inBubble(t, "its-deadlines-do-not-cut-an-answer", func(t *testing.T) {
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			deadlines(w)
 			slow := func() error { time.Sleep(5 * time.Second); return nil }
 			w.fake.Create = func(context.Context, *sandbox.Config) error { return slow() }
@@ -108,7 +108,7 @@ func TestServer(t *testing.T) {
 	})
 
 	inBubble(t, "middleware-that-hides-flusher-but-unwraps", func(t *testing.T) {
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				w.api.Sandboxes().ServeHTTP(unwrapper{rw}, r)
 			})
@@ -137,7 +137,7 @@ func TestServer(t *testing.T) {
 	inBubble(t, "its-context-ends-streams-with-their-last-event", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		w := start(t, func(w *world) { w.server.BaseContext = func(net.Listener) context.Context { return ctx } })
+		w := start(t, func(w *testServer) { w.server.BaseContext = func(net.Listener) context.Context { return ctx } })
 		_, events := w.open(t, w.sandbox(t, "a"), `{"command":"sleep 9000","stream":true}`)
 		events.next()
 		events.next()
@@ -146,7 +146,7 @@ func TestServer(t *testing.T) {
 	})
 
 	inBubble(t, "middleware-that-cannot-flush-starts-nothing", func(t *testing.T) {
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				w.api.Sandboxes().ServeHTTP(struct{ http.ResponseWriter }{rw}, r)
 			})
@@ -162,7 +162,7 @@ func TestServer(t *testing.T) {
 	})
 
 	inBubble(t, "strip-prefix", func(t *testing.T) {
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.server.Handler = http.StripPrefix("/tools", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				w.api.Rooms().ServeHTTP(rw, r)
 			}))
@@ -178,7 +178,7 @@ func TestServer(t *testing.T) {
 	})
 
 	inBubble(t, "register-beside-other-routes", func(t *testing.T) {
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			mux := http.NewServeMux()
 			answer := func(text string) http.HandlerFunc {
 				return func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, text) }
@@ -215,7 +215,7 @@ func TestServer(t *testing.T) {
 	t.Run("http2", func(t *testing.T) {
 		// In real time: the HTTP/2 server reads the clock from goroutines that it
 		// keeps.
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.server.Protocols = new(http.Protocols)
 			w.server.Protocols.SetUnencryptedHTTP2(true)
 			w.server.WriteTimeout = 200 * time.Millisecond
@@ -265,7 +265,7 @@ func TestDisconnect(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			records := make(chan *sandbox.Execution, 1)
-			w := start(t, func(w *world) {
+			w := start(t, func(w *testServer) {
 				w.limits.Observer = faketest.Records(func(_ sandbox.Key, rec *sandbox.Execution) {
 					if rec.Status != sandbox.Running {
 						records <- rec
@@ -292,7 +292,7 @@ func TestDisconnect(t *testing.T) {
 func TestDisconnectDoesNotEndARemoval(t *testing.T) {
 	for name, path := range map[string]string{"room": "/api/rooms/warm", "sandbox": "/v1/sandboxes/{id}"} {
 		inBubble(t, name, func(t *testing.T) {
-			w := start(t, func(w *world) {
+			w := start(t, func(w *testServer) {
 				w.fake.Destroy = func(ctx context.Context, _ string) error {
 					select {
 					case <-time.After(5 * time.Second):
@@ -349,7 +349,7 @@ func TestOver(t *testing.T) {
 }
 
 // send posts a request on a connection of its own and reads no answer.
-func (w *world) send(t testing.TB, path, body string) net.Conn {
+func (w *testServer) send(t testing.TB, path, body string) net.Conn {
 	t.Helper()
 	return w.request(t, "POST", path, body)
 }
@@ -366,7 +366,7 @@ func readToEnd(conn net.Conn) error {
 }
 
 // wantStatus waits for the end of the latest execution of owner a's sandbox.
-func (w *world) wantStatus(t testing.TB, id string, want sandbox.Status) {
+func (w *testServer) wantStatus(t testing.TB, id string, want sandbox.Status) {
 	t.Helper()
 	sb, err := w.manager.Get(sandbox.Key{Owner: "a", Namespace: httpapi.Sandboxes, Name: id})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 // The order of shutting down that the package documentation gives.
 func TestShutdown(t *testing.T) {
-	stop := func(w *world) (time.Duration, error) {
+	stop := func(w *testServer) (time.Duration, error) {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
 		defer cancel()

@@ -103,7 +103,7 @@ func (e *eventReader) all(t testing.TB) []event {
 }
 
 // open begins a stream of owner a, which must be answered with 200.
-func (w *world) open(t testing.TB, id, body string) (*http.Response, *eventReader) {
+func (w *testServer) open(t testing.TB, id, body string) (*http.Response, *eventReader) {
 	t.Helper()
 	resp, err := w.client.Do(request(t.Context(), t, "POST", "/v1/sandboxes/"+id+"/exec", body))
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 )
 
 // terminal opens a terminal in owner a's sandbox.
-func (w *world) terminal(t testing.TB, id, query string) *websocket.Conn {
+func (w *testServer) terminal(t testing.TB, id, query string) *websocket.Conn {
 	t.Helper()
 	conn, resp, err := w.dialTerminal(t, id, query, "Authorization", "Bearer key-a")
 	if err != nil {
@@ -32,7 +32,7 @@ func (w *world) terminal(t testing.TB, id, query string) *websocket.Conn {
 	return conn
 }
 
-func (w *world) dialTerminal(t testing.TB, id, query string, header ...string) (*websocket.Conn, *http.Response, error) {
+func (w *testServer) dialTerminal(t testing.TB, id, query string, header ...string) (*websocket.Conn, *http.Response, error) {
 	t.Helper()
 	opts := &websocket.DialOptions{HTTPClient: w.client, HTTPHeader: http.Header{}}
 	for i := 0; i < len(header); i += 2 {
@@ -72,7 +72,7 @@ func readSession(t testing.TB, conn *websocket.Conn) session {
 }
 
 // record returns the latest record of owner a's sandbox.
-func (w *world) record(t testing.TB, id string) *sandbox.Execution {
+func (w *testServer) record(t testing.TB, id string) *sandbox.Execution {
 	t.Helper()
 	sb, err := w.manager.Get(sandbox.Key{Owner: "a", Namespace: httpapi.Sandboxes, Name: id})
 	if err != nil {
@@ -200,7 +200,7 @@ func TestTerminal(t *testing.T) {
 	inBubble(t, "the-servers-context-tells-how-it-ended", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		w := start(t, func(w *world) { w.server.BaseContext = func(net.Listener) context.Context { return ctx } })
+		w := start(t, func(w *testServer) { w.server.BaseContext = func(net.Listener) context.Context { return ctx } })
 		conn := w.terminal(t, w.sandbox(t, "a"), "?command=sleep+9000")
 		cancel()
 		s := readSession(t, conn)
@@ -295,7 +295,7 @@ func TestTerminal(t *testing.T) {
 }
 
 func TestTickets(t *testing.T) {
-	issue := func(t *testing.T, w *world, id string) string {
+	issue := func(t *testing.T, w *testServer, id string) string {
 		t.Helper()
 		code, body := w.do(t, "POST", "/v1/sandboxes/"+id+"/terminal/tickets", "")
 		var answer struct{ Ticket string }
@@ -351,7 +351,7 @@ func TestTickets(t *testing.T) {
 // A page of another site may not open a terminal, whatever it has.
 func TestOrigins(t *testing.T) {
 	inBubble(t, "origins", func(t *testing.T) {
-		w := start(t, func(w *world) {
+		w := start(t, func(w *testServer) {
 			w.opts.Origins = []string{"https://app.example.com"}
 			w.opts.BaseURL = "https://api.example.com"
 		})

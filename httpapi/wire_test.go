@@ -56,7 +56,7 @@ func TestWire(t *testing.T) {
 
 type wireTest struct {
 	name               string
-	set                func(*world)
+	set                func(*testServer)
 	method, path, body string
 	header             map[string]string // replaces the key of owner a
 	code               int
@@ -114,13 +114,13 @@ func wire() []wireTest {
 		return sbError(property+": must not have a part longer than 255 bytes", "invalid_request")
 	}
 	agentError := func(msg, code string) string { return `{"error":"` + msg + `","code":"` + code + `"}` }
-	refuse := func(e *httpapi.Error) func(*world) {
-		return func(w *world) {
+	refuse := func(e *httpapi.Error) func(*testServer) {
+		return func(w *testServer) {
 			w.opts.Authorize = func(context.Context, *httpapi.AuthorizeRequest) error { return e }
 		}
 	}
-	config := func(err error) func(*world) {
-		return func(w *world) {
+	config := func(err error) func(*testServer) {
+		return func(w *testServer) {
 			w.opts.NewSandbox = func(_ context.Context, r *httpapi.NewSandboxRequest) (*sandbox.CreateOptions, error) {
 				if r.Key.Name == "warm" || r.Key.Namespace == httpapi.Sandboxes && r.Key.Name != "" {
 					return nil, nil
@@ -129,7 +129,7 @@ func wire() []wireTest {
 			}
 		}
 	}
-	noEngine := func(w *world) {
+	noEngine := func(w *testServer) {
 		w.fake.Create = func(_ context.Context, cfg *sandbox.Config) error {
 			if cfg.Labels["made"] == "before" {
 				return nil
@@ -137,8 +137,8 @@ func wire() []wireTest {
 			return errors.New("the engine does not answer")
 		}
 	}
-	bare := func(w *world) { w.fake.Info = &backend.Info{Name: "bare"} }
-	full := func(w *world) { w.limits.MaxSandboxes, w.limits.MaxSandboxesPerOwner = 3, -1 }
+	bare := func(w *testServer) { w.fake.Info = &backend.Info{Name: "bare"} }
+	full := func(w *testServer) { w.limits.MaxSandboxes, w.limits.MaxSandboxesPerOwner = 3, -1 }
 
 	return []wireTest{
 		// rooms
@@ -202,7 +202,7 @@ func wire() []wireTest {
 		{name: "room-removed-before", method: "DELETE", path: "/api/rooms/cold", code: 200, want: `{"success":true,"sandboxName":"sandbox-cold"}`},
 		{name: "room-removed-no-key", method: "DELETE", path: "/api/rooms/warm", header: none, code: 401},
 		{name: "room-get-room", method: "GET", path: "/api/rooms/warm", code: 405, wantHeader: map[string]string{"Allow": "DELETE"}, want: roomError("method not allowed - only DELETE is supported")},
-		{name: "room-not-removable", set: func(w *world) {
+		{name: "room-not-removable", set: func(w *testServer) {
 			failed := false
 			w.fake.Destroy = func(context.Context, string) error {
 				if failed {
@@ -283,7 +283,7 @@ func wire() []wireTest {
 		{name: "sandbox-create-402", set: config(&httpapi.Error{Status: 402, Message: "m"}), method: "POST", path: sandboxes, body: `{}`, code: 402, want: sbError("m", "insufficient_credit")},
 		{name: "sandbox-create-limit", set: full, method: "POST", path: sandboxes, body: `{}`, code: 429, wantHeader: map[string]string{"Retry-After": "1"}, want: sbError("*", "rate_limited")},
 		{name: "sandbox-create-engine-stopped", set: noEngine, method: "POST", path: sandboxes, body: `{}`, code: 503, want: sbError("*the engine does not answer", "unavailable")},
-		{name: "sandbox-create-unsupported", set: func(w *world) {
+		{name: "sandbox-create-unsupported", set: func(w *testServer) {
 			w.fake.Create = func(_ context.Context, cfg *sandbox.Config) error {
 				if cfg.Labels["size"] == "large" {
 					return errors.ErrUnsupported
@@ -432,7 +432,7 @@ func wire() []wireTest {
 
 		// ports of sandboxes
 		{name: "port", method: "POST", path: ports, body: `{"port":3000}`, code: 200, want: `{"url":"http://server/v1/sandboxes/{id}/ports/3000/*","port":3000}`},
-		{name: "port-base-url", set: func(w *world) { w.opts.BaseURL = "https://sandboxes.example.com/base/" }, method: "POST", path: ports, body: `{"port":3000}`, code: 200, want: `{"url":"https://sandboxes.example.com/base/v1/sandboxes/{id}/ports/3000/*","port":3000}`},
+		{name: "port-base-url", set: func(w *testServer) { w.opts.BaseURL = "https://sandboxes.example.com/base/" }, method: "POST", path: ports, body: `{"port":3000}`, code: 200, want: `{"url":"https://sandboxes.example.com/base/v1/sandboxes/{id}/ports/3000/*","port":3000}`},
 		{name: "port-none", method: "POST", path: ports, body: `{}`, code: 400, want: sbError("port: Invalid input: expected number, received undefined", "invalid_request")},
 		{name: "port-0", method: "POST", path: ports, body: `{"port":0}`, code: 400, want: sbError("port: must be an integer from 1 to 65535", "invalid_request")},
 		{name: "port-65536", method: "POST", path: ports, body: `{"port":65536}`, code: 400},
@@ -537,7 +537,7 @@ func wire() []wireTest {
 }
 
 // populate makes what paths of the table speak of.
-func (w *world) populate(t *testing.T) *strings.Replacer {
+func (w *testServer) populate(t *testing.T) *strings.Replacer {
 	t.Helper()
 	made := &sandbox.CreateOptions{Config: sandbox.Config{Labels: map[string]string{"made": "before"}}}
 	create := func(owner, api, name string) sandbox.Sandbox {
@@ -583,7 +583,7 @@ func (w *world) populate(t *testing.T) *strings.Replacer {
 	return strings.NewReplacer("{handle}", handle, "{id}", id.ID(), "{exec}", exec, "{gone}", gone.ID(), "{other}", other.ID())
 }
 
-func (tt *wireTest) send(t *testing.T, w *world, path string) (*http.Response, string) {
+func (tt *wireTest) send(t *testing.T, w *testServer, path string) (*http.Response, string) {
 	t.Helper()
 	r := request(t.Context(), t, tt.method, "/", tt.body)
 	target, err := url.ParseRequestURI(path)

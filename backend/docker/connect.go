@@ -72,7 +72,7 @@ func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh b
 	stream := newExecStream(attached)
 	conn, err := agentclient.Dial(ctx, stream, opts)
 	if err != nil {
-		said := stream.complaint()
+		said := stream.stderrText()
 		if strings.Contains(said, agent.Unusable) {
 			err = fmt.Errorf("%w: %w", errUnusable, err)
 		}

@@ -39,7 +39,7 @@ func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Inst
 	i, err := b.create(bounded, cfg, img, p)
 	if errors.Is(err, errNoAgent) {
 		// Somebody removed the agent's volume after it had been filled.
-		b.distrust(bounded, p)
+		b.invalidate(bounded, p)
 		i, err = b.create(bounded, cfg, img, p)
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func unanswered(ctx context.Context, err error) error {
 
 // create makes one attempt, which leaves nothing behind when it fails.
 func (b *Backend) create(ctx context.Context, cfg *backend.Config, img *image, p *program) (*instance, error) {
-	if err := b.provide(ctx, p, img); err != nil {
+	if err := b.ensure(ctx, p, img); err != nil {
 		return nil, err
 	}
 	made, err := b.plan(cfg, img, p, time.Now())

@@ -70,8 +70,8 @@ func (s *execStream) next() error {
 	return err
 }
 
-// complaint returns what has come on stderr, for the end of an error's text.
-func (s *execStream) complaint() string {
+// stderrText returns what has come on stderr, for the end of an error's text.
+func (s *execStream) stderrText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if text := bytes.TrimSpace(s.stderr); len(text) > 0 {

@@ -78,7 +78,7 @@ func (l *link) agentEnding() string {
 	case errors.As(engineError(host, err), &problem):
 		return "cannot be reached: " + problem.Problem.Error() // the rest is the service's
 	case err != nil || found.Running:
-		return "cannot be reached" + l.stream.complaint()
+		return "cannot be reached" + l.stream.stderrText()
 	}
-	return ended(found.ExitCode, false) + l.stream.complaint()
+	return ended(found.ExitCode, false) + l.stream.stderrText()
 }

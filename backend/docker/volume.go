@@ -40,11 +40,11 @@ func (p *program) mount(readOnly bool) mount.Mount {
 	}
 }
 
-// provide installs p, unless this was done before. A volume or a lock of somebody
+// ensure installs p, unless this was done before. A volume or a lock of somebody
 // else's that has the first name is left alone, and the next name is taken. So is a
 // volume of ours that has lost its labels, as those of an engine do whose own records
 // were lost.
-func (b *Backend) provide(ctx context.Context, p *program, img *image) error {
+func (b *Backend) ensure(ctx context.Context, p *program, img *image) error {
 	select {
 	case b.installing <- struct{}{}:
 		defer func() { <-b.installing }()
@@ -70,10 +70,10 @@ func (b *Backend) provide(ctx context.Context, p *program, img *image) error {
 	return err
 }
 
-// distrust has p installed again before the next use. Its volume was good, and what
+// invalidate has p installed again before the next use. Its volume was good, and what
 // has the name since was made with a container of ours: without labels by Podman, so
 // it is removed if nothing uses it.
-func (b *Backend) distrust(ctx context.Context, p *program) {
+func (b *Backend) invalidate(ctx context.Context, p *program) {
 	b.installing <- struct{}{}
 	defer func() { <-b.installing }()
 	delete(b.installed, p.hash)

@@ -20,7 +20,7 @@ const acceptTime = 5 * time.Second
 
 // listens reports whether the user has the listener that a connection to ip and port
 // arrives at.
-func listens(user account, ip net.IP, port int) (bool, error) {
+func listens(user identity, ip net.IP, port int) (bool, error) {
 	listeners, err := tcpListeners(uint16(port))
 	if err != nil {
 		return false, err
@@ -31,7 +31,7 @@ func listens(user account, ip net.IP, port int) (bool, error) {
 
 // reaches reports whether the other end of a connection within this machine is the
 // user's.
-func reaches(ctx context.Context, user account, conn net.Conn) (bool, error) {
+func reaches(ctx context.Context, user identity, conn net.Conn) (bool, error) {
 	there := conn.RemoteAddr().(*net.TCPAddr).AddrPort()
 	here := conn.LocalAddr().(*net.TCPAddr).AddrPort()
 	ctx, cancel := context.WithTimeout(ctx, acceptTime)
@@ -83,7 +83,7 @@ type socket struct {
 
 // isOf reports whether a socket is the user's. A user whom the service shares does not
 // have what the service itself has opened.
-func (s *socket) isOf(user account) bool {
+func (s *socket) isOf(user identity) bool {
 	return s.uid == user.id && (user.own || !opened(s.inode))
 }
 
@@ -130,7 +130,7 @@ func (all sockets) listener(ip net.IP) (best *socket) {
 }
 
 // allOf reports whether there is a listener, and every one is the user's.
-func (all sockets) allOf(user account) bool {
+func (all sockets) allOf(user identity) bool {
 	some := false
 	for n := range all {
 		if all[n].listening {

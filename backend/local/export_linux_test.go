@@ -9,7 +9,7 @@ import (
 
 // Reaches is reaches, for a user that is the sandbox's alone or not.
 func Reaches(ctx context.Context, uid uint32, own bool, conn net.Conn) (bool, error) {
-	return reaches(ctx, account{id: uid, own: own}, conn)
+	return reaches(ctx, identity{id: uid, own: own}, conn)
 }
 
 // DiagAndTables returns what the kernel answers about a port's listeners and about the

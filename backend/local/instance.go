@@ -24,7 +24,7 @@ import (
 type instance struct {
 	backend *Backend
 	root    string
-	user    account
+	user    identity
 	env     []string
 	gone    chan struct{} // closed with the backend: a directory does not die
 	lose    func()        // closes gone
@@ -114,7 +114,7 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 	if err := i.restore(); err != nil {
 		return nil, &backend.StartError{Reason: backend.CannotStart, Detail: err.Error()}
 	}
-	p, err := i.backend.runner.start(ctx, &order{
+	p, err := i.backend.runner.start(ctx, &startRequest{
 		shell: spec.Shell,
 		argv:  spec.Argv,
 		dir:   i.dir(spec.Dir),

@@ -108,13 +108,13 @@ type runner interface {
 	// prepare does what the first start would wait for.
 	prepare() error
 
-	start(ctx context.Context, o *order, spec *backend.Spec) (process, error)
+	start(ctx context.Context, o *startRequest, spec *backend.Spec) (process, error)
 
 	// files reaches what is below dir, with the rights of i's user.
 	files(i *instance, dir string) (backend.Filer, error)
 
 	// sweep ends every process of a user that belongs to one sandbox.
-	sweep(ctx context.Context, u account) error
+	sweep(ctx context.Context, u identity) error
 
 	close()
 }
@@ -127,18 +127,18 @@ type process interface {
 	Empty() <-chan struct{}
 }
 
-// An order is what to start, and as whom. Of the Spec that comes with it, the
+// A startRequest is what to start, and as whom. Of the Spec that comes with it, the
 // streams count.
-type order struct {
+type startRequest struct {
 	shell string
 	argv  []string
 	dir   string
 	env   []string
-	user  account
+	user  identity
 }
 
-// An account is who commands run as.
-type account struct {
+// An identity is who commands run as.
+type identity struct {
 	id  uint32
 	own bool // it is the sandbox's alone; otherwise it is the service's
 }

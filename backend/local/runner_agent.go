@@ -76,7 +76,7 @@ func (r *agentRunner) with(f func(*agentclient.Local) error) error {
 	}
 }
 
-func (r *agentRunner) start(ctx context.Context, o *order, spec *backend.Spec) (p process, err error) {
+func (r *agentRunner) start(ctx context.Context, o *startRequest, spec *backend.Spec) (p process, err error) {
 	start := &wire.Start{Shell: o.shell, Argv: o.argv, Dir: o.dir, Env: o.env, UID: -1, GID: -1}
 	if o.user.own {
 		start.UID, start.GID, start.Own = int64(o.user.id), int64(o.user.id), true
@@ -100,7 +100,7 @@ func (r *agentRunner) files(i *instance, dir string) (backend.Filer, error) {
 	return &files.Client{Start: i.Start, Program: agent.FilesCommand(), Root: dir}, nil
 }
 
-func (r *agentRunner) sweep(ctx context.Context, u account) error {
+func (r *agentRunner) sweep(ctx context.Context, u identity) error {
 	return r.with(func(a *agentclient.Local) error { return a.Sweep(ctx, int64(u.id)) })
 }
 

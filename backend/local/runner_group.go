@@ -18,7 +18,7 @@ func (groupRunner) containment() backend.Containment { return backend.Containmen
 
 func (groupRunner) prepare() error { return nil }
 
-func (groupRunner) start(ctx context.Context, o *order, spec *backend.Spec) (process, error) {
+func (groupRunner) start(ctx context.Context, o *startRequest, spec *backend.Spec) (process, error) {
 	c := proc.Command{Shell: o.shell, Argv: o.argv, Dir: o.dir, Env: o.env}
 	if o.user.own {
 		c.Credential = &syscall.Credential{Uid: o.user.id, Gid: o.user.id}
@@ -48,6 +48,6 @@ func (groupRunner) files(i *instance, dir string) (backend.Filer, error) {
 
 // sweep does nothing: a process that may signal as that user alone is what this
 // runner does not have.
-func (groupRunner) sweep(context.Context, account) error { return nil }
+func (groupRunner) sweep(context.Context, identity) error { return nil }
 
 func (groupRunner) close() {}

@@ -7,7 +7,7 @@ import (
 
 // userName returns the name of who commands run as: "sandbox" for a sandbox's own
 // user, which has no entry anywhere.
-func userName(u account) string {
+func userName(u identity) string {
 	if u.own {
 		return "sandbox"
 	}

@@ -166,11 +166,11 @@ func openLocks(dir string) (*os.File, error) {
 const cursorLock = 0
 
 // take returns a number that nobody has.
-func (u *users) take() (account, error) {
+func (u *users) take() (identity, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err := u.lock(cursorLock, unix.F_WRLCK, unix.F_OFD_SETLKW); err != nil {
-		return account{}, err
+		return identity{}, err
 	}
 	defer u.lock(cursorLock, unix.F_UNLCK, unix.F_OFD_SETLK)
 	start := u.cursor()
@@ -181,13 +181,13 @@ func (u *users) take() (account, error) {
 		}
 		u.taken[id] = true
 		u.setCursor(id + 1)
-		return account{id: id, own: true}, nil
+		return identity{id: id, own: true}, nil
 	}
-	return account{}, fmt.Errorf("all %d users are taken", u.count)
+	return identity{}, fmt.Errorf("all %d users are taken", u.count)
 }
 
 // release gives a number back of which no process is left.
-func (u *users) release(v account) {
+func (u *users) release(v identity) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.taken, v.id)

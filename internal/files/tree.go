@@ -21,7 +21,7 @@ type Tree struct {
 	// directory into which it is unpacked.
 	KeepInside bool
 
-	place place
+	place fsys
 	root  *os.Root // nil for everywhere
 	start string   // this process's name of the start directory, which is not to be removed
 }
@@ -32,7 +32,7 @@ func In(root *os.Root, start string) *Tree { return &Tree{place: root, root: roo
 
 // Everywhere returns all files. The start directory, where relative names begin, is
 // the working directory.
-func Everywhere() *Tree { return &Tree{place: everywhere{}, start: "."} }
+func Everywhere() *Tree { return &Tree{place: hostFS{}, start: "."} }
 
 var _ backend.Filer = (*Tree)(nil)
 

@@ -21,19 +21,19 @@ type stream struct {
 // maxIdleStreams is how many streams are kept for executions to come.
 const maxIdleStreams = 16
 
-// A lease is a stream while one execution has it. It is the peer.Link of that.
-type lease struct {
+// A streamLease is a stream while one execution has it. It is the peer.Link of that.
+type streamLease struct {
 	conn    *Conn
 	stream  *stream
 	started chan struct{} // closed when nothing comes before what Send sends
 }
 
 // lease returns a stream on which nothing is going on.
-func (c *Conn) lease(ctx context.Context) (*lease, error) {
+func (c *Conn) lease(ctx context.Context) (*streamLease, error) {
 	if c.session.IsClosed() {
 		return nil, ErrEnded
 	}
-	l := &lease{conn: c, started: make(chan struct{})}
+	l := &streamLease{conn: c, started: make(chan struct{})}
 	c.mu.Lock()
 	if n := len(c.idle); n > 0 {
 		l.stream = c.idle[n-1]
@@ -90,10 +90,10 @@ func (c *Conn) keep(s *stream) {
 }
 
 // next returns the next message from the agent.
-func (l *lease) next() (wire.Message, error) { return l.stream.reader.Next() }
+func (l *streamLease) next() (wire.Message, error) { return l.stream.reader.Next() }
 
 // start sends the frame of a Start, before all else and without waiting for it.
-func (l *lease) start(frame []byte) {
+func (l *streamLease) start(frame []byte) {
 	go func() {
 		defer close(l.started)
 		l.stream.Write(frame) // who reads notices that it failed
@@ -101,17 +101,17 @@ func (l *lease) start(frame []byte) {
 }
 
 // Send implements [peer.Link].
-func (l *lease) Send(m wire.Message) error {
+func (l *streamLease) Send(m wire.Message) error {
 	<-l.started
 	return wire.Write(l.stream, m)
 }
 
 // Abort implements [peer.Link].
-func (l *lease) Abort() { l.stream.SetReadDeadline(time.Unix(1, 0)) }
+func (l *streamLease) Abort() { l.stream.SetReadDeadline(time.Unix(1, 0)) }
 
 // release gives the stream up. It is clean when nothing more will come on it. Closing
 // one may wait for the connection.
-func (l *lease) release(clean bool) {
+func (l *streamLease) release(clean bool) {
 	if clean {
 		l.conn.keep(l.stream)
 	} else {

@@ -17,7 +17,7 @@ import (
 // A process is a command in a container.
 type process struct {
 	conn  *Conn
-	lease *lease
+	lease *streamLease
 	peer  *peer.Peer
 	sinks [2]io.Writer
 
@@ -36,7 +36,7 @@ type process struct {
 	isOver  bool // over is closed
 }
 
-func newProcess(c *Conn, l *lease, spec *backend.Spec) *process {
+func newProcess(c *Conn, l *streamLease, spec *backend.Spec) *process {
 	p := &process{
 		conn:    c,
 		lease:   l,

@@ -17,9 +17,9 @@ import (
 	"github.com/sandbox-go/sandbox/httpapi"
 )
 
-// A world is a server of the three APIs over a scripted backend, and a client of
+// A testServer is a server of the three APIs over a scripted backend, and a client of
 // it. In a synctest bubble all of it is inside.
-type world struct {
+type testServer struct {
 	opts      httpapi.Options
 	limits    sandbox.ManagerOptions
 	fake      fake.Options
@@ -33,11 +33,11 @@ type world struct {
 	dial      func() (net.Conn, error)
 }
 
-// start starts a world, which set may change beforehand, and ends it with the
+// start starts a testServer, which set may change beforehand, and ends it with the
 // test.
-func start(t testing.TB, set func(*world)) *world {
+func start(t testing.TB, set func(*testServer)) *testServer {
 	t.Helper()
-	w := &world{}
+	w := &testServer{}
 	w.opts.Authenticate = httpapi.BearerKeys(map[string]string{"key-a": "a", "key-b": "b", "key-a2": "a"})
 	w.fake.Start = startFault
 	if set != nil {
@@ -89,7 +89,7 @@ func start(t testing.TB, set func(*world)) *world {
 	return w
 }
 
-// script is what commands do in every world.
+// script is what commands do in every testServer.
 func script(b *fake.Backend) {
 	b.Handle("true", fake.Result(0, "", ""))
 	b.Handle("echo hi", fake.Result(0, "hi\n", ""))
@@ -125,7 +125,7 @@ func script(b *fake.Backend) {
 	})
 }
 
-// startFault is how commands fail to start in every world.
+// startFault is how commands fail to start in every testServer.
 func startFault(_ context.Context, cmd *fake.Command) error {
 	switch {
 	case cmd.Dir == "/missing":
@@ -142,7 +142,7 @@ func startFault(_ context.Context, cmd *fake.Command) error {
 }
 
 // starts returns what was started.
-func (w *world) starts() []string {
+func (w *testServer) starts() []string {
 	var texts []string
 	for _, call := range w.backend.Calls() {
 		if call.Op == fake.OpStart {
@@ -153,7 +153,7 @@ func (w *world) starts() []string {
 }
 
 // sandbox makes a sandbox of the sandboxes API and returns its id.
-func (w *world) sandbox(t testing.TB, owner string) string {
+func (w *testServer) sandbox(t testing.TB, owner string) string {
 	t.Helper()
 	sb, err := w.manager.Create(t.Context(), sandbox.Key{Owner: owner, Namespace: httpapi.Sandboxes}, nil)
 	if err != nil {
@@ -174,7 +174,7 @@ func request(ctx context.Context, t testing.TB, method, path, body string) *http
 }
 
 // do makes a request of owner a and returns the status code and the body.
-func (w *world) do(t testing.TB, method, path, body string) (int, string) {
+func (w *testServer) do(t testing.TB, method, path, body string) (int, string) {
 	t.Helper()
 	resp, err := w.client.Do(request(t.Context(), t, method, path, body))
 	if err != nil {

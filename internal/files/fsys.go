@@ -9,9 +9,9 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 )
 
-// A place is where names lead: an *os.Root, out of which no name leads, or
+// An fsys is where names lead: an *os.Root, out of which no name leads, or
 // everywhere.
-type place interface {
+type fsys interface {
 	OpenFile(name string, flag int, perm fs.FileMode) (*os.File, error)
 	Stat(name string) (fs.FileInfo, error)
 	Lstat(name string) (fs.FileInfo, error)
@@ -23,27 +23,27 @@ type place interface {
 	Rename(from, to string) error
 }
 
-// everywhere is the whole file system.
-type everywhere struct{}
+// hostFS is the whole file system.
+type hostFS struct{}
 
-func (everywhere) OpenFile(name string, flag int, perm fs.FileMode) (*os.File, error) {
+func (hostFS) OpenFile(name string, flag int, perm fs.FileMode) (*os.File, error) {
 	return os.OpenFile(name, flag, perm)
 }
-func (everywhere) Stat(name string) (fs.FileInfo, error)        { return os.Stat(name) }
-func (everywhere) Lstat(name string) (fs.FileInfo, error)       { return os.Lstat(name) }
-func (everywhere) Readlink(name string) (string, error)         { return os.Readlink(name) }
-func (everywhere) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
-func (everywhere) Chmod(name string, mode fs.FileMode) error    { return os.Chmod(name, mode) }
-func (everywhere) Remove(name string) error                     { return os.Remove(name) }
-func (everywhere) RemoveAll(name string) error                  { return os.RemoveAll(name) }
-func (everywhere) Rename(from, to string) error                 { return os.Rename(from, to) }
+func (hostFS) Stat(name string) (fs.FileInfo, error)        { return os.Stat(name) }
+func (hostFS) Lstat(name string) (fs.FileInfo, error)       { return os.Lstat(name) }
+func (hostFS) Readlink(name string) (string, error)         { return os.Readlink(name) }
+func (hostFS) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
+func (hostFS) Chmod(name string, mode fs.FileMode) error    { return os.Chmod(name, mode) }
+func (hostFS) Remove(name string) error                     { return os.Remove(name) }
+func (hostFS) RemoveAll(name string) error                  { return os.RemoveAll(name) }
+func (hostFS) Rename(from, to string) error                 { return os.Rename(from, to) }
 
 // maxLinks is how many symbolic links are followed, as by Linux.
 const maxLinks = 40
 
 // target returns what name leads to, through symbolic links at its end, whether
 // that exists or not.
-func target(p place, name string) (string, error) {
+func target(p fsys, name string) (string, error) {
 	for range maxLinks {
 		info, err := p.Lstat(name)
 		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
