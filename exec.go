@@ -138,7 +138,7 @@ type Exec interface {
 	// Close. Where bytes are no longer stored, one Read returns a *GapError and the
 	// next goes on after them. Read is for one goroutine; Close may be called from
 	// another.
-	Reader(ctx context.Context, s Source, from int64) (io.ReadCloser, error)
+	Reader(ctx context.Context, s StreamID, from int64) (io.ReadCloser, error)
 
 	// Since returns what is stored of the output from those offsets on, in order, and
 	// the offsets to pass next time. It neither waits nor holds the command, and returns

@@ -121,7 +121,7 @@ func (h *execImpl) Stream(from Offsets) (Stream, error) {
 	return r, nil
 }
 
-func (h *execImpl) Reader(ctx context.Context, s Source, from int64) (io.ReadCloser, error) {
+func (h *execImpl) Reader(ctx context.Context, s StreamID, from int64) (io.ReadCloser, error) {
 	r, err := h.out.openOne(s, from)
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ type Stream interface {
 // A Chunk is a piece of one output stream.
 type Chunk struct {
 	// Source is the stream that the bytes belong to.
-	Source Source
+	Source StreamID
 
 	// Offset is where Data begins, counted in bytes of this stream.
 	Offset int64
@@ -48,16 +48,16 @@ type Chunk struct {
 	Gap int64
 }
 
-// A Source is one of the two output streams.
-type Source int
+// A StreamID is one of the two output streams.
+type StreamID int
 
 const (
-	Stdout Source = iota
+	Stdout StreamID = iota
 	Stderr
 )
 
 // String returns "stdout" or "stderr".
-func (s Source) String() string {
+func (s StreamID) String() string {
 	if s == Stderr {
 		return "stderr"
 	}
@@ -70,7 +70,7 @@ type Offsets struct {
 	Stdout, Stderr int64
 }
 
-func (o *Offsets) at(s Source) *int64 {
+func (o *Offsets) at(s StreamID) *int64 {
 	if s == Stderr {
 		return &o.Stderr
 	}
@@ -108,7 +108,7 @@ func (o *output) open(from Offsets) (*reader, error) {
 }
 
 // openOne adds a reader of one stream.
-func (o *output) openOne(s Source, from int64) (*reader, error) {
+func (o *output) openOne(s StreamID, from int64) (*reader, error) {
 	if s != Stdout && s != Stderr {
 		return nil, invalidf(FieldSource, "%d is neither Stdout nor Stderr", int(s))
 	}
@@ -152,8 +152,8 @@ func (o *output) since(from Offsets) ([]Chunk, Offsets, error) {
 // checkLocked says what is wrong with offsets to read from.
 func (o *output) checkLocked(from Offsets) error {
 	for s := range o.streams {
-		if off, total := *from.at(Source(s)), o.streams[s].total; off < 0 || off > total {
-			return invalidf(FieldOffsets, "offset %d of %v is not between 0 and its current end, %d", off, Source(s), total)
+		if off, total := *from.at(StreamID(s)), o.streams[s].total; off < 0 || off > total {
+			return invalidf(FieldOffsets, "offset %d of %v is not between 0 and its current end, %d", off, StreamID(s), total)
 		}
 	}
 	return nil
@@ -233,7 +233,7 @@ func (r *reader) nextLocked() (Chunk, bool) {
 		return c, true
 	}
 	for s := range r.o.streams {
-		if c, ok := r.fromTailLocked(Source(s), *window.at(Source(s))); ok {
+		if c, ok := r.fromTailLocked(StreamID(s), *window.at(StreamID(s))); ok {
 			return c, true
 		}
 	}
@@ -259,7 +259,7 @@ func (r *reader) fromHeadsLocked(end Offsets) (Chunk, bool) {
 	return Chunk{}, false
 }
 
-func (r *reader) fromTailLocked(s Source, end int64) (Chunk, bool) {
+func (r *reader) fromTailLocked(s StreamID, end int64) (Chunk, bool) {
 	st, pos := &r.o.streams[s], r.pos.at(s)
 	if *pos >= end {
 		return Chunk{}, false

@@ -70,7 +70,7 @@ func (r *ringBuffer) appendTo(p []byte, off, end int64) []byte {
 
 // A segment is bytes of one stream that came together.
 type segment struct {
-	source Source
+	source StreamID
 	off    int64 // of its first byte, in its stream
 	at     int64 // of its first byte, in the window
 	n      int
@@ -88,7 +88,7 @@ type segments struct {
 func (rs *segments) next() int { return rs.dropped + len(rs.list) }
 
 // extends reports whether a write to s continues the last run.
-func (rs *segments) extends(s Source) bool {
+func (rs *segments) extends(s StreamID) bool {
 	return len(rs.list) > 0 && rs.list[len(rs.list)-1].source == s
 }
 

@@ -15,7 +15,7 @@ const maxLine = 64 << 10
 // A Line is a line of one output stream.
 type Line struct {
 	// Source is the stream that the line belongs to.
-	Source Source
+	Source StreamID
 
 	// Text is the line without its newline, and without a carriage return before
 	// that, otherwise exactly as written. It has at most 64 KiB.
@@ -101,13 +101,13 @@ func (l *lines) add(c Chunk) bool {
 }
 
 // flush yields what is held.
-func (l *lines) flush(s Source) bool {
+func (l *lines) flush(s StreamID) bool {
 	n := len(l.held[s].text)
 	return n == 0 || l.yieldHeld(s, n, 0)
 }
 
 // yieldHeld yields the first n bytes that are held; newline is 1 when one follows, or 0.
-func (l *lines) yieldHeld(s Source, n, newline int) bool {
+func (l *lines) yieldHeld(s StreamID, n, newline int) bool {
 	held := &l.held[s]
 	line := Line{Source: s, Partial: newline == 0, Offset: held.off, End: held.off + int64(n+newline)}
 	if text := held.text[:n]; line.Partial {

@@ -70,7 +70,7 @@ func newOutput(maxHead, maxTail int) *output {
 // A sink is where a backend writes one stream.
 type sink struct {
 	o      *output
-	source Source
+	source StreamID
 }
 
 // Write takes p, and blocks while every reader is a whole window behind. It never
@@ -80,7 +80,7 @@ func (s sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (o *output) write(s Source, p []byte) {
+func (o *output) write(s StreamID, p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(p) > 0 && !o.dropped {
@@ -98,7 +98,7 @@ func (o *output) write(s Source, p []byte) {
 }
 
 // roomLocked returns how many of n bytes may come now.
-func (o *output) roomLocked(s Source, n int) int {
+func (o *output) roomLocked(s StreamID, n int) int {
 	if o.unheld || len(o.readers) == 0 {
 		return n
 	}
@@ -117,7 +117,7 @@ func (o *output) roomLocked(s Source, n int) int {
 }
 
 // keepLocked puts p where it is kept.
-func (o *output) keepLocked(s Source, p []byte) {
+func (o *output) keepLocked(s StreamID, p []byte) {
 	st := &o.streams[s]
 	if len(o.readers) > 0 {
 		o.windowRuns.add(segment{source: s, off: st.total, at: o.window.end, n: len(p)})

@@ -8,9 +8,9 @@ import (
 // A GapError tells of bytes that a reader of output has missed, since they are not
 // stored any more.
 type GapError struct {
-	Source Source `json:"source"` // the stream that they belonged to
-	Offset int64  `json:"offset"` // where it goes on, in bytes from its beginning
-	Bytes  int64  `json:"bytes"`  // how many are missing before Offset
+	Source StreamID `json:"source"` // the stream that they belonged to
+	Offset int64    `json:"offset"` // where it goes on, in bytes from its beginning
+	Bytes  int64    `json:"bytes"`  // how many are missing before Offset
 }
 
 func (e *GapError) Error() string {

@@ -70,9 +70,9 @@ func TestReaderOfWhatIsStored(t *testing.T) {
 		}
 		var invalid *sandbox.InvalidError
 		for _, from := range []struct {
-			s   sandbox.Source
+			s   sandbox.StreamID
 			off int64
-		}{{sandbox.Stdout, -1}, {sandbox.Stdout, 11}, {sandbox.Stderr, 2}, {sandbox.Source(2), 0}} {
+		}{{sandbox.Stdout, -1}, {sandbox.Stdout, 11}, {sandbox.Stderr, 2}, {sandbox.StreamID(2), 0}} {
 			if _, err := ex.Reader(t.Context(), from.s, from.off); !errors.As(err, &invalid) {
 				t.Errorf("Reader(%v, %d) gave %v, want an *InvalidError", from.s, from.off, err)
 			}

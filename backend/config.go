@@ -64,19 +64,19 @@ type Info struct {
 	// Containment says how far a kill reaches.
 	Containment Containment `json:"containment"`
 
-	// OwnUser: commands run as a user that is neither the service's nor any
+	// DedicatedUser: commands run as a user that is neither the service's nor any
 	// other sandbox's, so they can signal and read neither.
-	OwnUser bool `json:"own_user"`
+	DedicatedUser bool `json:"dedicated_user"`
 
-	// OwnFiles: commands see a file system of their own, and not the host's.
-	OwnFiles bool `json:"own_files"`
+	// DedicatedFiles: commands see a file system of their own, and not the host's.
+	DedicatedFiles bool `json:"dedicated_files"`
 
-	// OwnNetwork: commands have a network of their own, or none.
-	OwnNetwork bool `json:"own_network"`
+	// DedicatedNetwork: commands have a network of their own, or none.
+	DedicatedNetwork bool `json:"dedicated_network"`
 
-	// OwnKernel: commands have a kernel that is not that of the machine on which
+	// DedicatedKernel: commands have a kernel that is not that of the machine on which
 	// the sandbox runs, and that they attack first.
-	OwnKernel bool `json:"own_kernel"`
+	DedicatedKernel bool `json:"dedicated_kernel"`
 
 	// OOM: Exit.OOMKilled and Usage.OOMKills are told.
 	OOM bool `json:"oom"`

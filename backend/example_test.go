@@ -49,7 +49,7 @@ type echoBackend struct {
 }
 
 func (b *echoBackend) Info() backend.Info {
-	return backend.Info{Name: "echo", Containment: backend.ContainmentSupervisor, OwnUser: true, OwnFiles: true, OwnNetwork: true}
+	return backend.Info{Name: "echo", Containment: backend.ContainmentSupervisor, DedicatedUser: true, DedicatedFiles: true, DedicatedNetwork: true}
 }
 
 func (b *echoBackend) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {

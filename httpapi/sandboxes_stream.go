@@ -184,14 +184,14 @@ func (f *follower) flush() error {
 }
 
 // release sends what is held back.
-func (f *follower) release(s sandbox.Source) error {
+func (f *follower) release(s sandbox.StreamID) error {
 	held := f.held[s]
 	f.held[s] = nil
 	return f.send(s, held)
 }
 
 // send sends p, which follows what was told of that stream.
-func (f *follower) send(s sandbox.Source, p []byte) error {
+func (f *follower) send(s sandbox.StreamID, p []byte) error {
 	if len(p) == 0 {
 		return nil
 	}
@@ -213,7 +213,7 @@ func (f *follower) event(name string, data any) error {
 	return f.events.event(name, formatOffsets(f.pos), data)
 }
 
-func (f *follower) at(s sandbox.Source) *int64 {
+func (f *follower) at(s sandbox.StreamID) *int64 {
 	if s == sandbox.Stderr {
 		return &f.pos.Stderr
 	}

@@ -221,10 +221,10 @@ const (
 	needRefused
 	needLose
 	needSupervisor
-	needOwnUser
+	needDedicatedUser
 	needOOM
-	needOwnFiles
-	needOwnPorts
+	needDedicatedFiles
+	needDedicatedPorts
 	needFiles
 	needPorts
 	needTerminal
@@ -246,10 +246,10 @@ func (n need) missing(h Harness, info backend.Info) string {
 		{needRefused, h.Refused != nil, "a configuration that is refused"},
 		{needLose, h.Lose != nil, "a way to lose a sandbox"},
 		{needSupervisor, info.Containment == backend.ContainmentSupervisor, "containment by a supervisor"},
-		{needOwnUser, info.OwnUser, "a user of the sandbox's own"},
+		{needDedicatedUser, info.DedicatedUser, "a user of the sandbox's own"},
 		{needOOM, info.OOM, "kills for memory to be told"},
-		{needOwnFiles, info.OwnFiles, "files of the sandbox's own"},
-		{needOwnPorts, info.OwnUser || info.OwnNetwork, "a user or a network of the sandbox's own"},
+		{needDedicatedFiles, info.DedicatedFiles, "files of the sandbox's own"},
+		{needDedicatedPorts, info.DedicatedUser || info.DedicatedNetwork, "a user or a network of the sandbox's own"},
 		{needFiles, info.Files, "files"},
 		{needPorts, info.Ports, "ports"},
 		{needTerminal, info.Terminal, "terminals"},

@@ -78,7 +78,7 @@ sleep 90`})
 	}, {
 		Name:  "a-kill-of-all-stays-inside",
 		Rule:  "A command that kills all it may kill ends nothing but what is in its sandbox: it ends truthfully, the next one works, and other sandboxes go on.",
-		needs: needShell | needOwnUser,
+		needs: needShell | needDedicatedUser,
 		run: func(s *subject) {
 			sb := s.newSandbox()
 			defer s.closing("the other sandbox", sb.Close)

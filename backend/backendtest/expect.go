@@ -37,7 +37,7 @@ func (s *subject) ended(rec *sandbox.Execution, status sandbox.Status, code int)
 func (s *subject) printed(rec *sandbox.Execution, stdout, stderr string) {
 	s.Helper()
 	for _, out := range []struct {
-		source sandbox.Source
+		source sandbox.StreamID
 		got    sandbox.Output
 		want   string
 	}{{sandbox.Stdout, rec.Stdout, stdout}, {sandbox.Stderr, rec.Stderr, stderr}} {

@@ -25,7 +25,7 @@ func isolationCases() []Case {
 	}, {
 		Name:  "sandboxes-cannot-reach-each-other",
 		Rule:  "Where Info promises a user of the sandbox's own, a sandbox can neither read nor write another's files, nor signal its processes.",
-		needs: needShell | needOwnUser,
+		needs: needShell | needDedicatedUser,
 		run: func(s *subject) {
 			sb := s.newSandbox()
 			defer s.closing("the other sandbox", sb.Close)

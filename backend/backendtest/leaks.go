@@ -99,7 +99,7 @@ func leakCases() []Case {
 			if b.Info().Containment == backend.ContainmentSupervisor {
 				s.printed(other.shell("{ ls /proc/$PPID/fd; cat /proc/$PPID/environ; } 2>/dev/null"), "", "")
 			}
-			if !b.Info().OwnUser {
+			if !b.Info().DedicatedUser {
 				return
 			}
 			rec := other.shell("cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep " + name + "=[o]nly")

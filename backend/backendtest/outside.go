@@ -110,7 +110,7 @@ func reachCases() []Case {
 		run: func(s *subject) {
 			s.completed(s.shell("mkdir dir; mkfifo dir/fifo; ln -s dir/fifo link; echo >dir/f; chmod 600 dir/fifo"), 0, "", "")
 			names := []string{"dir/fifo", "link"}
-			if s.backend.Info().OwnFiles {
+			if s.backend.Info().DedicatedFiles {
 				names = append(names, "/dev/zero", "/dev/null")
 			}
 			begin := time.Now()

@@ -142,7 +142,7 @@ func portCases() []Case {
 	}, {
 		Name:  "ports-are-apart",
 		Rule:  "Only the sandbox's own ports are reachable: neither another sandbox's nor the service's.",
-		needs: need | needOwnPorts,
+		needs: need | needDedicatedPorts,
 		run: func(s *subject) {
 			port, _ := s.echo()
 			sb := s.newSandbox()

@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 		},
 		Shell:    true,
 		Proc:     true,
-		HostProc: strings.HasPrefix(api.DaemonHost(), "unix://") && !info.OwnKernel,
+		HostProc: strings.HasPrefix(api.DaemonHost(), "unix://") && !info.DedicatedKernel,
 		Skip:     faultsOf(info),
 		Refused:  &backend.Config{Network: "no-such-network"},
 		Echo: func(port int) sandbox.Command {
@@ -59,4 +59,4 @@ func faultsOf(info backend.Info) map[string]string {
 
 // isGVisor reports whether commands have gVisor's kernel. A virtual machine tells of
 // kills for memory.
-func isGVisor(info backend.Info) bool { return info.OwnKernel && !info.OOM }
+func isGVisor(info backend.Info) bool { return info.DedicatedKernel && !info.OOM }

@@ -139,18 +139,18 @@ func (b *Backend) ping(ctx context.Context) error {
 // Info says what containers promise, on the engine that New asked.
 func (b *Backend) Info() backend.Info {
 	return backend.Info{
-		Name:        "docker",
-		Containment: backend.ContainmentSupervisor,
-		OwnUser:     true,
-		OwnFiles:    true,
-		OwnNetwork:  ownNetwork(b.opts.Network),
-		Terminal:    true,
-		Files:       true,
-		Recover:     true,
-		Ports:       ownNetwork(b.opts.Network),
-		OwnKernel:   b.engine.kernel == gVisorKernel || b.engine.kernel == guestKernel,
-		OOM:         b.engine.tellsOOM(),
-		Caveats:     b.engine.caveats(),
+		Name:             "docker",
+		Containment:      backend.ContainmentSupervisor,
+		DedicatedUser:    true,
+		DedicatedFiles:   true,
+		DedicatedNetwork: ownNetwork(b.opts.Network),
+		Terminal:         true,
+		Files:            true,
+		Recover:          true,
+		Ports:            ownNetwork(b.opts.Network),
+		DedicatedKernel:  b.engine.kernel == gVisorKernel || b.engine.kernel == guestKernel,
+		OOM:              b.engine.tellsOOM(),
+		Caveats:          b.engine.caveats(),
 	}
 }
 

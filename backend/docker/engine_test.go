@@ -95,8 +95,8 @@ func TestRuntimeIsKnownByItsProgram(t *testing.T) {
 			info := complete()
 			info["Runtimes"], info["DefaultRuntime"] = runtimes, test.standard
 			got := infoOf(t, info, docker.Options{Runtime: test.chosen})
-			if got.OwnKernel != test.own || got.OOM != test.oom {
-				t.Errorf("OwnKernel %v, OOM %v, want %v, %v", got.OwnKernel, got.OOM, test.own, test.oom)
+			if got.DedicatedKernel != test.own || got.OOM != test.oom {
+				t.Errorf("DedicatedKernel %v, OOM %v, want %v, %v", got.DedicatedKernel, got.OOM, test.own, test.oom)
 			}
 			caveats := strings.Join(got.Caveats, " ")
 			if strings.Contains(caveats, "share the kernel") != test.sharing || strings.Contains(caveats, "memory is not told") == test.oom {
@@ -147,8 +147,8 @@ func TestEngineTellsWhatItLacks(t *testing.T) {
 
 // A proxy of an engine may refuse to say what the engine is.
 func TestEngineMayNotBeAsked(t *testing.T) {
-	if got := infoOf(t, nil, docker.Options{}); got.OOM || got.OwnKernel {
-		t.Errorf("OOM %v, OwnKernel %v: nobody has said so", got.OOM, got.OwnKernel)
+	if got := infoOf(t, nil, docker.Options{}); got.OOM || got.DedicatedKernel {
+		t.Errorf("OOM %v, DedicatedKernel %v: nobody has said so", got.OOM, got.DedicatedKernel)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestLimitsAreEnforcedOrRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBackend(t, docker.Options{Host: newAltered(t, api, test.altered)})
-			if b.Info().OwnKernel && test.take != nil {
+			if b.Info().DedicatedKernel && test.take != nil {
 				t.Skip("limits are not to be seen from inside")
 			}
 			sb, err := sandbox.New(testContext(t), b, nil)

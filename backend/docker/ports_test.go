@@ -25,8 +25,8 @@ func TestPortsOfASharedNetwork(t *testing.T) {
 			t.Errorf("%s: got %v, %v", network, conn, err)
 		}
 		info := newBackend(t, docker.Options{Network: network}).Info()
-		if info.Ports || info.OwnNetwork {
-			t.Errorf("%s: ports %v, own network %v", network, info.Ports, info.OwnNetwork)
+		if info.Ports || info.DedicatedNetwork {
+			t.Errorf("%s: ports %v, own network %v", network, info.Ports, info.DedicatedNetwork)
 		}
 	}
 }

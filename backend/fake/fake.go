@@ -91,17 +91,17 @@ func (b *Backend) Info() backend.Info {
 		return *b.opts.Info
 	}
 	return backend.Info{
-		Name:        "fake",
-		Containment: backend.ContainmentSupervisor,
-		OwnUser:     true,
-		OwnFiles:    true,
-		OwnNetwork:  true,
-		OwnKernel:   true,
-		OOM:         true,
-		Terminal:    true,
-		Files:       true,
-		Ports:       true,
-		Caveats:     []string{"No command is really run."},
+		Name:             "fake",
+		Containment:      backend.ContainmentSupervisor,
+		DedicatedUser:    true,
+		DedicatedFiles:   true,
+		DedicatedNetwork: true,
+		DedicatedKernel:  true,
+		OOM:              true,
+		Terminal:         true,
+		Files:            true,
+		Ports:            true,
+		Caveats:          []string{"No command is really run."},
 	}
 }
 

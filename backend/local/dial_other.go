@@ -8,7 +8,7 @@ import (
 )
 
 // listens does not know whose a port is: the service's user is the commands' too.
-func listens(account, net.IP, int) (bool, error) { return true, nil }
+func listens(identity, net.IP, int) (bool, error) { return true, nil }
 
 // reaches does not know either.
-func reaches(context.Context, account, net.Conn) (bool, error) { return true, nil }
+func reaches(context.Context, identity, net.Conn) (bool, error) { return true, nil }

@@ -146,12 +146,12 @@ type identity struct {
 // Info says what is promised on this machine, and as this user.
 func (b *Backend) Info() backend.Info {
 	info := backend.Info{
-		Name:        "local",
-		Containment: b.runner.containment(),
-		OwnUser:     b.users != nil,
-		Terminal:    true,
-		Ports:       true,
-		Caveats:     []string{"Commands see the machine's files, network and processes, and nothing limits what they use."},
+		Name:          "local",
+		Containment:   b.runner.containment(),
+		DedicatedUser: b.users != nil,
+		Terminal:      true,
+		Ports:         true,
+		Caveats:       []string{"Commands see the machine's files, network and processes, and nothing limits what they use."},
 	}
 	info.Files = b.users == nil || info.Containment == backend.ContainmentSupervisor
 	if b.users == nil {

@@ -23,12 +23,12 @@ func (noRunner) prepare() error {
 	return fmt.Errorf("%w on %s", errors.ErrUnsupported, runtime.GOOS)
 }
 
-func (r noRunner) start(context.Context, *order, *backend.Spec) (process, error) {
+func (r noRunner) start(context.Context, *startRequest, *backend.Spec) (process, error) {
 	return nil, r.prepare()
 }
 
 func (r noRunner) files(*instance, string) (backend.Filer, error) { return nil, r.prepare() }
 
-func (noRunner) sweep(context.Context, account) error { return nil }
+func (noRunner) sweep(context.Context, identity) error { return nil }
 
 func (noRunner) close() {}

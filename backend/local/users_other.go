@@ -11,9 +11,9 @@ func newUsers(UserRange, string) (*users, error) {
 	return nil, errors.New("the service is root, and commands never run as root: run it as an ordinary user")
 }
 
-func (*users) take() (account, error) { return account{}, errors.ErrUnsupported }
+func (*users) take() (identity, error) { return identity{}, errors.ErrUnsupported }
 
-func (*users) release(account) {}
+func (*users) release(identity) {}
 
 func (*users) close() error { return nil }
 

@@ -98,7 +98,7 @@ func show(rec *sandbox.Execution) {
 	fmt.Printf(", after %d ms\n", rec.Duration.Milliseconds())
 	for i, out := range []sandbox.Output{rec.Stdout, rec.Stderr} {
 		if out.Total > 0 {
-			fmt.Printf("  %s  %q\n", sandbox.Source(i), out)
+			fmt.Printf("  %s  %q\n", sandbox.StreamID(i), out)
 		}
 	}
 }

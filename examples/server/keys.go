@@ -75,7 +75,7 @@ func (k keyring) addFile(name string) (fs.FileMode, error) {
 
 // checkKeyFile refuses a key file that commands can read whoever they run as.
 func checkKeyFile(name string, mode fs.FileMode, info sandbox.BackendInfo) error {
-	if mode.IsRegular() && mode.Perm()&0o004 != 0 && !info.OwnFiles {
+	if mode.IsRegular() && mode.Perm()&0o004 != 0 && !info.DedicatedFiles {
 		return fmt.Errorf("%s can be read by everybody, and so by commands: chmod go= %s", name, name)
 	}
 	return nil

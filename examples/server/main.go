@@ -109,7 +109,7 @@ func run(ctx context.Context, args []string) error {
 	if err := checkKeyFile(*keyFile, keyFileMode, b.Info()); err != nil {
 		return errors.Join(err, b.Close(ctx))
 	}
-	if !b.Info().OwnUser {
+	if !b.Info().DedicatedUser {
 		log.Warn(sharedUser, "backend", b.Info().Name, "in_environment", inEnvironment)
 	}
 	for _, caveat := range b.Info().Caveats {
