@@ -49,7 +49,7 @@ func NewImpersonator(locks int) *Impersonator {
 			switch {
 			case c.as != nil:
 				doAs(c.uid, c.as)
-			case kept == c.uid:
+			case kept > 0 && kept == c.uid:
 				signalAll(c.s)
 			case int64(c.uid) == i.kept.Load() && become(c.uid):
 				kept = c.uid
