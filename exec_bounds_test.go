@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -380,6 +381,28 @@ func TestCloseIsBoundByItsContextAlone(t *testing.T) {
 		}
 		if err := b.Close(context.Background()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// causes is an error that cannot be compared.
+type causes []string
+
+func (c causes) Error() string { return strings.Join(c, ", ") }
+
+// The cause of a context may be an error of any type.
+func TestACauseThatCannotBeCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := fake.New(&fake.Options{Start: func(ctx context.Context, _ *fake.Command) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}})
+		sb, stop := newSandbox(t, b, nil)
+		defer stop()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(causes{"a", "b"}) })
+		if rec, err := sb.Run(ctx, sandbox.Command{Shell: "cmd"}); err != nil || rec.Status != sandbox.Cancelled {
+			t.Errorf("got %v, %v, want a record that says cancelled", rec, err)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -126,7 +127,7 @@ func (h *execImpl) Reader(ctx context.Context, s StreamID, from int64) (io.ReadC
 	if err != nil {
 		return nil, err
 	}
-	return &streamReader{reader: r, ctx: ctx}, nil
+	return &streamReader{chunks: r, ctx: ctx}, nil
 }
 
 func (h *execImpl) Since(from Offsets) ([]Chunk, Offsets, error) { return h.out.since(from) }
@@ -187,9 +188,12 @@ func (h *execImpl) act(ctx context.Context, op string, do func(context.Context, 
 	if p == nil {
 		return h.errorf(op, errOver)
 	}
-	ctx, cancel := context.WithTimeout(ctx, killTime)
+	bounded, cancel := context.WithTimeout(ctx, killTime)
 	defer cancel()
-	if err := answer(ctx, op, func() error { return do(ctx, p) }); err != nil {
+	if err := answer(bounded, op, func() error { return do(bounded, p) }); err != nil {
+		if bounded.Err() != nil && ctx.Err() == nil { // not the caller's time was up
+			err = noAnswer(op)
+		}
 		return h.errorf(op, err)
 	}
 	return nil
@@ -285,7 +289,8 @@ func (h *execImpl) notStarted(err error) outcome {
 	}
 	e.cause = context.Cause(h.ctx)
 	var start *StartError
-	if gone || err == e.cause || err == h.ctx.Err() || errors.As(err, &start) {
+	own := err == h.ctx.Err() || reflect.TypeOf(e.cause).Comparable() && err == e.cause
+	if gone || own || errors.As(err, &start) {
 		e.err = nil
 	}
 	return e

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"strings"
 	"time"
@@ -50,6 +51,7 @@ type keptOptions struct {
 // running, each under its key and with its CreateOptions. Where the backend keeps none
 // (Info.Backend.Recover), it does nothing. Call it before anything else. It recovers
 // what it can even when it returns an error; a sandbox whose key is in use is removed.
+// After Close the error is ErrClosed, and nothing of what it recovers is left.
 // Limits do not apply to what it recovers, but expiry does.
 func (m *Manager) Recover(ctx context.Context) error {
 	recoverer, ok := m.backend.(backend.Recoverer)
@@ -59,9 +61,15 @@ func (m *Manager) Recover(ctx context.Context) error {
 		}
 		return nil
 	}
+	m.mu.Lock()
+	closed := m.closed
+	m.mu.Unlock()
+	if closed {
+		return &Error{Op: "recover", Err: ErrClosed}
+	}
 	recovered, err := recoverer.Recover(ctx)
 	for _, o := range recovered {
-		m.adopt(ctx, o)
+		err = errors.Join(err, m.adopt(ctx, o))
 	}
 	if err != nil {
 		return &Error{Op: "recover", Err: err}
@@ -69,8 +77,9 @@ func (m *Manager) Recover(ctx context.Context) error {
 	return nil
 }
 
-// adopt makes an entry of a sandbox that exists.
-func (m *Manager) adopt(ctx context.Context, o backend.Recovered) {
+// adopt makes an entry of a sandbox that exists. It removes one that a Close which came
+// meanwhile has not seen.
+func (m *Manager) adopt(ctx context.Context, o backend.Recovered) error {
 	labels := o.Config.Labels
 	m.mu.Lock()
 	en := m.newEntryLocked(Key{Owner: labels[labelOwner], Namespace: labels[labelNamespace], Name: labels[labelName]}, o.Config.ID)
@@ -88,13 +97,19 @@ func (m *Manager) adopt(ctx context.Context, o backend.Recovered) {
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed || m.entries[en.key] != nil {
+	switch {
+	case m.closed:
 		m.removing[en] = struct{}{}
-		if !m.closed {
-			m.background.Go(func() { m.removeByItself(en) })
-		}
-		return
+		m.mu.Unlock()
+		err := m.remove(ctx, en)
+		m.mu.Lock()
+		return errors.Join(ErrClosed, err)
+	case m.entries[en.key] != nil:
+		m.removing[en] = struct{}{}
+		m.background.Go(func() { m.removeByItself(en) })
+	default:
+		m.entries[en.key] = en
+		en.scheduleLocked()
 	}
-	m.entries[en.key] = en
-	en.scheduleLocked()
+	return nil
 }

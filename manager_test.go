@@ -366,6 +366,7 @@ type keeping struct {
 	*fake.Backend
 	opened []backend.Recovered
 	err    error
+	during func() // called by Recover, unless it is nil
 }
 
 func (k *keeping) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
@@ -376,7 +377,47 @@ func (k *keeping) Create(ctx context.Context, cfg *backend.Config) (backend.Inst
 	return instance, err
 }
 
-func (k *keeping) Recover(context.Context) ([]backend.Recovered, error) { return k.opened, k.err }
+func (k *keeping) Recover(context.Context) ([]backend.Recovered, error) {
+	if k.during != nil {
+		k.during()
+	}
+	return k.opened, k.err
+}
+
+// A Manager that is closed recovers nothing, and keeps nothing that it was recovering.
+func TestAClosedManagerRecoversNothing(t *testing.T) {
+	for _, when := range []string{"before", "during"} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &keeping{Backend: sleepy(nil)}
+				crashed := sandbox.NewManager(b, &sandbox.ManagerOptions{IdleTime: -1})
+				room := create(t, crashed, "room", nil)
+				m := sandbox.NewManager(b, nil)
+				closing := func() {
+					if err := m.Close(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				if when == "during" {
+					b.during = closing
+				} else {
+					b.during = func() { t.Error("the backend was asked") }
+					closing()
+				}
+				if err := m.Recover(t.Context()); !errors.Is(err, sandbox.ErrClosed) {
+					t.Errorf("got %v, want %v", err, sandbox.ErrClosed)
+				}
+				rec, err := room.Run(t.Context(), sandbox.Command{Shell: "sleep 1s"})
+				if alive := err == nil && rec.Status == sandbox.Completed; alive != (when == "before") {
+					t.Errorf("the sandbox runs commands: %v (%v)", alive, err)
+				}
+				if err := errors.Join(crashed.Close(context.Background()), b.Close(context.Background())); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
 
 func TestManagerRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,14 +24,16 @@ func (c Chunk) gapError() error {
 
 // A streamReader is one output stream as an io.ReadCloser.
 type streamReader struct {
-	*reader
-	ctx  context.Context
-	rest []byte // of the last chunk
+	chunks *reader
+	ctx    context.Context
+	rest   []byte // of the last chunk
 }
+
+func (r *streamReader) Close() error { return r.chunks.Close() }
 
 func (r *streamReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 && len(p) > 0 {
-		c, err := r.Next(r.ctx)
+		c, err := r.chunks.Next(r.ctx)
 		if err != nil {
 			return 0, err
 		}

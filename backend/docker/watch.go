@@ -76,7 +76,9 @@ func (b *Backend) look(ctx context.Context) bool {
 			i.check(ctx)
 		}
 	}
-	b.removePending(ctx)
+	bounded, cancel = context.WithTimeout(ctx, cleanupTime)
+	defer cancel()
+	b.removePending(bounded)
 	return true
 }
 
