@@ -105,6 +105,14 @@ const (
 	WaitExit
 )
 
+var waitModes = []string{"output", "exit"}
+
+// MarshalText returns "output" or "exit".
+func (m WaitMode) MarshalText() ([]byte, error) { return marshalWord(int(m), waitModes) }
+
+// UnmarshalText reads what MarshalText returns.
+func (m *WaitMode) UnmarshalText(text []byte) error { return unmarshalWord((*int)(m), text, waitModes) }
+
 // An Exec is the handle of one started command. Its methods may be called
 // concurrently, also after the command has ended.
 //

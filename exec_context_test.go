@@ -173,3 +173,20 @@ func TestAnInputIsOpenFromTheStartOrNever(t *testing.T) {
 		}
 	})
 }
+
+// The name of a signal is read as it is written.
+func TestParseSignal(t *testing.T) {
+	for s := sandbox.Signal(1); s.Valid(); s++ {
+		if got, err := sandbox.ParseSignal(s.String()); got != s || err != nil {
+			t.Errorf("%v is read as %v, %v", s, got, err)
+		}
+	}
+	if got, err := sandbox.ParseSignal("INT"); got != sandbox.SIGINT || err != nil {
+		t.Errorf("INT is read as %v, %v", got, err)
+	}
+	for _, name := range []string{"", "SIG", "SIGNONE", "int", "65"} {
+		if got, err := sandbox.ParseSignal(name); err == nil {
+			t.Errorf("%q is read as %v", name, got)
+		}
+	}
+}

@@ -3,6 +3,9 @@ package sandbox
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 )
 
 // A plainExecution is an Execution without its methods.
@@ -91,3 +94,21 @@ type storedError struct {
 
 func (e *storedError) Error() string   { return e.text }
 func (e *storedError) Unwrap() []error { return e.causes }
+
+// marshalWord returns the word of a small number.
+func marshalWord(n int, words []string) ([]byte, error) {
+	if n < 0 || n >= len(words) {
+		return nil, fmt.Errorf("%d is none of %s", n, strings.Join(words, ", "))
+	}
+	return []byte(words[n]), nil
+}
+
+// unmarshalWord reads what marshalWord returns.
+func unmarshalWord(n *int, text []byte, words []string) error {
+	i := slices.Index(words, string(text))
+	if i < 0 {
+		return fmt.Errorf("%q is none of %s", text, strings.Join(words, ", "))
+	}
+	*n = i
+	return nil
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -38,6 +39,31 @@ var sameError = cmp.Comparer(func(a, b error) bool {
 	errors.As(b, &h)
 	return a.Error() == b.Error() && cmp.Equal(g, h) && cmp.Equal(s, u) && cmp.Equal(v, w)
 })
+
+// What is read of output has a form in JSON, in words, and comes back as it was.
+func TestOutputIsStored(t *testing.T) {
+	for want, v := range map[string]any{
+		`{"source":"stderr","offset":3,"data":"aGk="}`:                      &sandbox.Chunk{Source: sandbox.Stderr, Offset: 3, Data: []byte("hi")},
+		`{"source":"stdout","offset":3,"gap":2}`:                            &sandbox.Chunk{Offset: 3, Gap: 2},
+		`{"source":"stderr","text":"hi","partial":true,"offset":1,"end":3}`: &sandbox.Line{Source: sandbox.Stderr, Text: "hi", Partial: true, Offset: 1, End: 3},
+		`{"stdout":1,"stderr":2}`:                                           &sandbox.Offsets{Stdout: 1, Stderr: 2},
+		`{"shell":"a","wait":"exit"}`:                                       &sandbox.Command{Shell: "a", Wait: sandbox.WaitExit},
+	} {
+		got, err := json.Marshal(v)
+		if err != nil || string(got) != want {
+			t.Errorf("got %s, %v, want %s", got, err, want)
+		}
+		again := reflect.New(reflect.TypeOf(v).Elem()).Interface()
+		if err := json.Unmarshal(got, again); err != nil || !cmp.Equal(v, again) {
+			t.Errorf("%s comes back as %+v, %v", got, again, err)
+		}
+	}
+	for _, v := range []any{new(sandbox.StreamID), new(sandbox.WaitMode)} {
+		if err := json.Unmarshal([]byte(`"other"`), v); err == nil {
+			t.Errorf("%T takes a word that is none", v)
+		}
+	}
+}
 
 // A record is stored whole, and comes back as it was.
 func TestExecutionsAreStored(t *testing.T) {

@@ -308,7 +308,7 @@ func TestASlowConsumerDelaysNoTimeout(t *testing.T) {
 	})
 }
 
-// Whoever waits for a key waits without a turn, with his own context, and nothing of
+// Whoever waits for a key waits without a slot, with his own context, and nothing of
 // him is left.
 func TestManyStartsWithOneKey(t *testing.T) {
 	opts := &sandbox.ManagerOptions{MaxRunning: 8, MaxRunningPerSandbox: 1, MaxWait: time.Minute}

@@ -66,12 +66,12 @@ type Sandbox interface {
 
 // Info says what there is to know about a sandbox.
 type Info struct {
-	ID        string
-	Status    SandboxStatus
-	Backend   BackendInfo
-	Labels    map[string]string // Config.Labels; not to be modified
-	CreatedAt time.Time
-	ExpiresAt time.Time // when its manager will remove it; zero is never
+	ID        string            `json:"id"`
+	Status    SandboxStatus     `json:"status"`
+	Backend   BackendInfo       `json:"backend"`
+	Labels    map[string]string `json:"labels,omitempty"` // Config.Labels; not to be modified
+	CreatedAt time.Time         `json:"created_at"`
+	ExpiresAt time.Time         `json:"expires_at,omitzero"` // when its manager will remove it; zero is never
 }
 
 // SandboxStatus says whether a sandbox can run commands.

@@ -44,7 +44,7 @@ type hooks interface {
 	// when the sandbox is recovered later.
 	label(*Config)
 
-	// admit waits for the turn of one more execution. The caller calls done when
+	// admit waits for the slot of one more execution. The caller calls done when
 	// it is over.
 	admit(ctx context.Context) (done func(), err error)
 
@@ -289,7 +289,7 @@ func (sb *sandboxImpl) usableLocked() error {
 
 // reserve returns the execution of that key that is remembered. When there is none
 // it makes the caller the only one who starts one, until release is called; others
-// wait for that here, without a turn of their own.
+// wait for that here, without a slot of their own.
 func (sb *sandboxImpl) reserve(ctx context.Context, key string) (known *execImpl, release func(), err error) {
 	for {
 		known, starting, err := sb.tryReserve(key)

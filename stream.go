@@ -34,18 +34,18 @@ type Stream interface {
 // A Chunk is a piece of one output stream.
 type Chunk struct {
 	// Source is the stream that the bytes belong to.
-	Source StreamID
+	Source StreamID `json:"source"`
 
 	// Offset is where Data begins, counted in bytes of this stream.
-	Offset int64
+	Offset int64 `json:"offset"`
 
 	// Data is the bytes, exactly as written; they may end within a character.
 	// They are valid until the next call of Next, and must not be modified.
-	Data []byte
+	Data []byte `json:"data,omitempty"`
 
 	// Gap is how many bytes of this stream are missing before Offset. A chunk has
 	// either Data or a Gap.
-	Gap int64
+	Gap int64 `json:"gap,omitempty"`
 }
 
 // A StreamID is one of the two output streams.
@@ -55,6 +55,14 @@ const (
 	Stdout StreamID = iota
 	Stderr
 )
+
+var streamIDs = []string{"stdout", "stderr"}
+
+// MarshalText returns what String does.
+func (s StreamID) MarshalText() ([]byte, error) { return marshalWord(int(s), streamIDs) }
+
+// UnmarshalText reads what MarshalText returns.
+func (s *StreamID) UnmarshalText(text []byte) error { return unmarshalWord((*int)(s), text, streamIDs) }
 
 // String returns "stdout" or "stderr".
 func (s StreamID) String() string {
@@ -67,7 +75,8 @@ func (s StreamID) String() string {
 // Offsets is a position in both output streams, in bytes from their beginning. The
 // zero value is the beginning.
 type Offsets struct {
-	Stdout, Stderr int64
+	Stdout int64 `json:"stdout"`
+	Stderr int64 `json:"stderr"`
 }
 
 func (o *Offsets) at(s StreamID) *int64 {
@@ -87,10 +96,10 @@ type reader struct {
 	buf  []byte        // the last Chunk's data
 
 	// Guarded by o.mu.
-	pos    Offsets // of the next byte to deliver
-	order  int     // no run of o.order before this one is still to be delivered
-	run    int     // the number of the window's run to go on with
-	closed bool
+	pos     Offsets // of the next byte to deliver
+	order   int     // no segment of o.order before this one is still to be delivered
+	segment int     // the number of the window's segment to go on with
+	closed  bool
 
 	// Set when it is opened.
 	skips    [2]bool // by source: streams that it does not read
@@ -188,7 +197,7 @@ func (r *reader) Close() error {
 	r.closed = true
 	r.o.readers = slices.DeleteFunc(r.o.readers, func(other *reader) bool { return other == r })
 	if len(r.o.readers) == 0 {
-		r.o.window, r.o.windowRuns = ringBuffer{}, segments{}
+		r.o.window, r.o.windowSegments = ringBuffer{}, segments{}
 	}
 	r.o.room.Broadcast()
 	r.wakeUp()
@@ -228,7 +237,7 @@ func (r *reader) take() (Chunk, bool, error) {
 // nextLocked takes the next chunk: of what is older than the window first, which
 // is the heads, then the tails, with gaps told where neither has it.
 func (r *reader) nextLocked() (Chunk, bool) {
-	window := r.o.windowRuns.start(r.o.totalLocked())
+	window := r.o.windowSegments.start(r.o.totalLocked())
 	if c, ok := r.fromHeadsLocked(window); ok {
 		return c, true
 	}
@@ -251,7 +260,7 @@ func (r *reader) fromHeadsLocked(end Offsets) (Chunk, bool) {
 			*pos = to
 			return Chunk{Source: s, Offset: from, Data: head[from:to:to]}, true
 		}
-		// Only the last two runs can still grow.
+		// Only the last two segments can still grow.
 		if i == r.order && i < len(list)-2 && *pos >= list[i].off+int64(list[i].n) {
 			r.order++
 		}
@@ -275,18 +284,18 @@ func (r *reader) fromTailLocked(s StreamID, end int64) (Chunk, bool) {
 }
 
 func (r *reader) fromWindowLocked() (Chunk, bool) {
-	runs := &r.o.windowRuns
-	for r.run = max(r.run, runs.dropped); r.run < runs.next(); r.run++ {
-		run := runs.list[r.run-runs.dropped]
-		pos := r.pos.at(run.source)
-		if n := min(run.off+int64(run.n)-*pos, maxChunk); n > 0 {
+	segs := &r.o.windowSegments
+	for r.segment = max(r.segment, segs.dropped); r.segment < segs.next(); r.segment++ {
+		seg := segs.list[r.segment-segs.dropped]
+		pos := r.pos.at(seg.source)
+		if n := min(seg.off+int64(seg.n)-*pos, maxChunk); n > 0 {
 			from := *pos
 			*pos += n
-			at := run.at + from - run.off
+			at := seg.at + from - seg.off
 			r.buf = r.o.window.appendTo(r.buf[:0], at, at+n)
-			return Chunk{Source: run.source, Offset: from, Data: r.buf}, true
+			return Chunk{Source: seg.source, Offset: from, Data: r.buf}, true
 		}
-		if r.run == runs.next()-1 {
+		if r.segment == segs.next()-1 {
 			break // it may still grow
 		}
 	}

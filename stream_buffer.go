@@ -80,64 +80,64 @@ type segment struct {
 // never of the same stream: they are one.
 type segments struct {
 	list    []segment
-	dropped int // runs that have left at the front
+	dropped int // segments that have left at the front
 	bytes   int // in list
 }
 
-// next returns the number of the run that will come next; the first is 0.
-func (rs *segments) next() int { return rs.dropped + len(rs.list) }
+// next returns the number of the segment that will come next; the first is 0.
+func (ss *segments) next() int { return ss.dropped + len(ss.list) }
 
-// extends reports whether a write to s continues the last run.
-func (rs *segments) extends(s StreamID) bool {
-	return len(rs.list) > 0 && rs.list[len(rs.list)-1].source == s
+// extends reports whether a write to s continues the last segment.
+func (ss *segments) extends(s StreamID) bool {
+	return len(ss.list) > 0 && ss.list[len(ss.list)-1].source == s
 }
 
-// add appends a run, or makes the last one longer.
-func (rs *segments) add(r segment) {
-	rs.bytes += r.n
-	if rs.extends(r.source) {
-		rs.list[len(rs.list)-1].n += r.n
+// add appends a segment, or makes the last one longer.
+func (ss *segments) add(r segment) {
+	ss.bytes += r.n
+	if ss.extends(r.source) {
+		ss.list[len(ss.list)-1].n += r.n
 		return
 	}
-	rs.list = append(rs.list, r)
+	ss.list = append(ss.list, r)
 }
 
-// addCoarse is add, but makes no more than maxRuns runs: after that it extends
+// addCoarse is add, but makes no more than maxSegments segments: after that it extends
 // the last one of that stream, which is one of the last two.
-func (rs *segments) addCoarse(r segment) {
-	if len(rs.list) >= maxRuns && !rs.extends(r.source) {
-		rs.bytes += r.n
-		rs.list[len(rs.list)-2].n += r.n
+func (ss *segments) addCoarse(r segment) {
+	if len(ss.list) >= maxSegments && !ss.extends(r.source) {
+		ss.bytes += r.n
+		ss.list[len(ss.list)-2].n += r.n
 		return
 	}
-	rs.add(r)
+	ss.add(r)
 }
 
-// shrink drops bytes and runs at the front, so that at most that many are left.
-func (rs *segments) shrink(bytes, count int) {
-	for rs.bytes > bytes || len(rs.list) > count {
-		first := &rs.list[0]
+// shrink drops bytes and segments at the front, so that at most that many are left.
+func (ss *segments) shrink(bytes, count int) {
+	for ss.bytes > bytes || len(ss.list) > count {
+		first := &ss.list[0]
 		drop := first.n
-		if len(rs.list) <= count {
-			drop = min(drop, rs.bytes-bytes)
+		if len(ss.list) <= count {
+			drop = min(drop, ss.bytes-bytes)
 		}
-		rs.bytes -= drop
+		ss.bytes -= drop
 		first.off += int64(drop)
 		first.at += int64(drop)
 		first.n -= drop
 		if first.n > 0 {
 			return
 		}
-		rs.list = rs.list[1:]
-		rs.dropped++
+		ss.list = ss.list[1:]
+		ss.dropped++
 	}
 }
 
 // start returns the offset of each stream's first byte in the list, or its total
 // where the list has none.
-func (rs *segments) start(total Offsets) Offsets {
+func (ss *segments) start(total Offsets) Offsets {
 	start := total
-	for _, r := range rs.list[:min(2, len(rs.list))] {
+	for _, r := range ss.list[:min(2, len(ss.list))] {
 		if r.source == Stdout {
 			start.Stdout = r.off
 		} else {

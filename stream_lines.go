@@ -15,21 +15,22 @@ const maxLine = 64 << 10
 // A Line is a line of one output stream.
 type Line struct {
 	// Source is the stream that the line belongs to.
-	Source StreamID
+	Source StreamID `json:"source"`
 
 	// Text is the line without its newline, and without a carriage return before
 	// that, otherwise exactly as written. It has at most 64 KiB.
-	Text string
+	Text string `json:"text"`
 
 	// Partial is set when no newline follows Text: the line is longer than Text may
 	// be, and its next piece is the next Line of this stream, or a gap or the end of
 	// the output follows.
-	Partial bool
+	Partial bool `json:"partial,omitempty"`
 
 	// Offset is where Text begins, and End is the first byte after the line and its
 	// newline, counted in bytes of this stream: where a Stream that is opened anew
 	// goes on.
-	Offset, End int64
+	Offset int64 `json:"offset"`
+	End    int64 `json:"end"`
 }
 
 // Lines returns the lines of s as they come: each when its newline has come, or at the

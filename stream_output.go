@@ -16,10 +16,10 @@ const (
 	// command is held.
 	windowSize = 256 << 10
 
-	// maxRuns bounds how finely the order between the streams is kept, in the
+	// maxSegments bounds how finely the order between the streams is kept, in the
 	// window and in the store. A command that alternates between them byte by
 	// byte is held sooner, and its replay is coarser.
-	maxRuns = windowSize / 64
+	maxSegments = windowSize / 64
 )
 
 // An output is all that one execution has written and is still kept, in three
@@ -36,9 +36,9 @@ type output struct {
 	streams [2]stored
 	order   segments // of the heads
 
-	window     ringBuffer // of both streams
-	windowRuns segments
-	readers    []*reader
+	window         ringBuffer // of both streams
+	windowSegments segments
+	readers        []*reader
 
 	unheld  bool // from now on no writer waits for a reader
 	dropped bool // from now on what is written goes nowhere
@@ -105,7 +105,7 @@ func (o *output) roomLocked(s StreamID, n int) int {
 	most := 0
 	for _, r := range o.readers {
 		room := 0
-		if o.windowRuns.next()-r.run < maxRuns || o.windowRuns.extends(s) {
+		if o.windowSegments.next()-r.segment < maxSegments || o.windowSegments.extends(s) {
 			room = windowSize - int(min(r.behindLocked(), windowSize))
 		}
 		most = max(most, room)
@@ -120,9 +120,9 @@ func (o *output) roomLocked(s StreamID, n int) int {
 func (o *output) keepLocked(s StreamID, p []byte) {
 	st := &o.streams[s]
 	if len(o.readers) > 0 {
-		o.windowRuns.add(segment{source: s, off: st.total, at: o.window.end, n: len(p)})
+		o.windowSegments.add(segment{source: s, off: st.total, at: o.window.end, n: len(p)})
 		o.window.write(p)
-		o.windowRuns.shrink(o.window.n, maxRuns)
+		o.windowSegments.shrink(o.window.n, maxSegments)
 	}
 	if fits := min(len(p), st.maxHead-int(min(st.total, int64(st.maxHead)))); fits > 0 {
 		st.head = append(st.roomFor(fits), p[:fits]...)

@@ -39,6 +39,10 @@ const (
 	ContainmentProcessGroup = backend.ContainmentProcessGroup // a kill reaches the command's process group
 )
 
+// ParseSignal returns the signal of a name, as Signal.String returns it, with or without
+// the SIG: "SIGINT", "INT".
+func ParseSignal(name string) (Signal, error) { return backend.ParseSignal(name) }
+
 // A Signal is a signal's number as Linux numbers it, on every platform. 0 is none.
 type Signal = backend.Signal
 

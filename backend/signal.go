@@ -1,6 +1,9 @@
 package backend
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+)
 
 // A Signal is a signal's number as Linux numbers it, on every platform: it
 // names what happens in a sandbox, not on the machine that asks.
@@ -53,5 +56,19 @@ func (s Signal) String() string {
 	return "signal " + strconv.Itoa(int(s))
 }
 
+// ParseSignal returns the signal of a name, as String returns it, with or without the
+// SIG.
+func ParseSignal(name string) (Signal, error) {
+	for s := Signal(1); s.Valid(); s++ {
+		if s.String() == name || s.String() == "SIG"+name {
+			return s, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is no signal: name one, as in %q, or give its number, 1 to %d", name, SIGINT, lastSignal)
+}
+
+// lastSignal is the last of Linux's signals.
+const lastSignal = 64
+
 // Valid reports whether s is the number of a signal: 1 to 64.
-func (s Signal) Valid() bool { return s >= 1 && s <= 64 }
+func (s Signal) Valid() bool { return s >= 1 && s <= lastSignal }

@@ -202,12 +202,11 @@ func intoSignal(dst *sandbox.Signal) field {
 		if problem := intoString(&name)(value); problem != "" {
 			return problem
 		}
-		for s := sandbox.Signal(1); s.Valid(); s++ {
-			if s.String() == name || s.String() == "SIG"+name {
-				*dst = s
-				return ""
-			}
+		s, err := sandbox.ParseSignal(name)
+		if err != nil {
+			return err.Error()
 		}
-		return fmt.Sprintf("%q is no signal: name one, as in %q, or give its number, 1 to %d", name, sandbox.SIGINT, maxSignal)
+		*dst = s
+		return ""
 	}
 }

@@ -30,12 +30,12 @@ func (b *Backend) Recover(ctx context.Context) ([]backend.Recovered, error) {
 	}
 	var opened []backend.Recovered
 	var errs []error
-	patience := time.Now().Add(detachWait)
+	until := time.Now().Add(detachWait)
 	for _, c := range found.Items {
 		if !ours(c) || c.State != container.StateRunning || b.lookup(c.ID) != nil {
 			continue
 		}
-		o, err := b.open(ctx, c, patience)
+		o, err := b.open(ctx, c, until)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -49,8 +49,8 @@ func (b *Backend) Recover(ctx context.Context) ([]backend.Recovered, error) {
 
 // open reattaches to one container. It returns nil when another process holds it or
 // it was of no use.
-func (b *Backend) open(ctx context.Context, c container.Summary, patience time.Time) (*backend.Recovered, error) {
-	found, err := b.idle(ctx, c.ID, patience)
+func (b *Backend) open(ctx context.Context, c container.Summary, until time.Time) (*backend.Recovered, error) {
+	found, err := b.idle(ctx, c.ID, until)
 	if found == nil || err != nil {
 		return nil, err
 	}
@@ -73,9 +73,8 @@ func (b *Backend) open(ctx context.Context, c container.Summary, patience time.T
 }
 
 // idle inspects a container until nothing of a service runs in it, and returns
-// nil when that does not come to pass before patience ends: then another process
-// holds it.
-func (b *Backend) idle(ctx context.Context, id string, patience time.Time) (*container.InspectResponse, error) {
+// nil when something still does at until: then another process holds it.
+func (b *Backend) idle(ctx context.Context, id string, until time.Time) (*container.InspectResponse, error) {
 	for {
 		found, err := b.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 		if noContainer(err) {
@@ -91,7 +90,7 @@ func (b *Backend) idle(ctx context.Context, id string, patience time.Time) (*con
 		if !served {
 			return &found.Container, nil
 		}
-		if time.Now().After(patience) {
+		if time.Now().After(until) {
 			return nil, nil
 		}
 		select {
