@@ -252,7 +252,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	}
 	m.mu.Unlock()
 
-	var failures *multierror.Error
+	failures := &multierror.Error{ErrorFormat: inOneLine}
 	var mu sync.Mutex // guards failures
 	var group errgroup.Group
 	group.SetLimit(closesAtOnce)
@@ -261,7 +261,7 @@ func (m *Manager) Close(ctx context.Context) error {
 			if err := m.remove(ctx, en); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				failures = multierror.Append(failures, err)
+				multierror.Append(failures, err)
 			}
 			return nil
 		})
@@ -275,10 +275,19 @@ func (m *Manager) Close(ctx context.Context) error {
 	select {
 	case <-idle:
 	case <-ctx.Done():
-		failures = multierror.Append(failures, ctx.Err())
+		multierror.Append(failures, ctx.Err())
 	}
 	m.observed.wait(ctx)
 	return failures.ErrorOrNil()
+}
+
+// inOneLine is the text of several errors.
+func inOneLine(errs []error) string {
+	texts := make([]string, len(errs))
+	for i, err := range errs {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
 }
 
 // closesAtOnce bounds how many sandboxes are removed at the same time.

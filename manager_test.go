@@ -331,6 +331,9 @@ func TestManagerCloseReportsEveryFailure(t *testing.T) {
 		if !errors.Is(err, broken) || !strings.Contains(err.Error(), one.ID()) || !strings.Contains(err.Error(), two.ID()) {
 			t.Errorf("Close gave %v, want both sandboxes' errors", err)
 		}
+		if strings.Contains(err.Error(), "\n") {
+			t.Errorf("Close gave %q, want one line", err)
+		}
 		if rec := wait(t, ex); rec.Status != sandbox.Cancelled {
 			t.Errorf("what ran is %s, want cancelled", rec.Status)
 		}

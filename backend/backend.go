@@ -29,8 +29,9 @@ type Backend interface {
 	Info() Info
 
 	// Create makes a sandbox, and in it the start directory, empty or as the image
-	// has it, where the commands' user may write. The context covers the creation
-	// only. A setting of cfg that the backend cannot honour is an error that wraps
+	// has it, where the commands' user may write. Whatever a command does to that
+	// directory, the next one finds it there. The context covers the creation only.
+	// A setting of cfg that the backend cannot honour is an error that wraps
 	// errors.ErrUnsupported; none is ignored. On an error nothing is left behind.
 	// The backend does not keep cfg.
 	Create(ctx context.Context, cfg *Config) (Instance, error)
@@ -98,7 +99,8 @@ type Process interface {
 
 	// Kill ends the command and all that it started, however detached, and
 	// nothing else. It returns nil when it has seen that nothing is left, and a
-	// *SurvivorsError when something is after 10 s. Bytes in the pipes at that
+	// *SurvivorsError when something is after 10 s; a process that has ended and that
+	// nobody has waited for is not left. Bytes in the pipes at that
 	// time have been written to the sinks; neither a pipe's end nor anybody
 	// else holding one is waited for. A Write of a sink that is in progress is
 	// waited for: the caller releases one that blocks. After Kill no sink is called
