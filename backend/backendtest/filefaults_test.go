@@ -54,7 +54,7 @@ func fileFaults() []fault {
 			return do(ctx, r)
 		})},
 		{name: "ended-content-kept", caughtBy: "a-writer-is-closed-or-given-up", files: on(backend.FileWrite, func(ctx context.Context, r *backend.FileRequest, do fileFunc) error {
-			got, _ := io.ReadAll(r.Content)
+			got, _ := io.ReadAll(io.LimitReader(r.Content, 1<<20)) // another of the case has no end
 			r.Content = bytes.NewReader(got)
 			return do(context.WithoutCancel(ctx), r)
 		})},
