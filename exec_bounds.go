@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -39,6 +40,49 @@ func within(d time.Duration, done <-chan struct{}) bool {
 	case <-timer.C:
 		return false
 	}
+}
+
+// answerTime is how long a backend may take to see that a context has ended.
+const answerTime = time.Second
+
+// answer calls do, which is to heed ctx, and waits no longer for it than answerTime
+// after that has ended. Call is what of the backend's it calls.
+func answer(ctx context.Context, call string, do func() error) error {
+	_, err := answerOf(ctx, call, answerTime, func() (struct{}, error) { return struct{}{}, do() }, nil)
+	return err
+}
+
+// answerOf is answer for a call that returns something, with another bound. What comes
+// too late is given to late, unless that is nil.
+func answerOf[T any](ctx context.Context, call string, bound time.Duration, do func() (T, error), late func(T) error) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := do()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(bound)
+	defer timer.Stop()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-timer.C:
+	}
+	go func() {
+		if r := <-done; r.err == nil && late != nil {
+			late(r.value)
+		}
+	}()
+	var none T
+	return none, fmt.Errorf("%w: %w", ctx.Err(), noAnswer(call))
 }
 
 // discard discards p's output.

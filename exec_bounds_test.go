@@ -406,3 +406,44 @@ func TestACauseThatCannotBeCompared(t *testing.T) {
 		}
 	})
 }
+
+// deaf is a backend whose Create heeds no context.
+type deaf struct {
+	*decorated
+	until chan struct{}
+}
+
+func (d *deaf) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
+	<-d.until
+	return d.decorated.Create(context.WithoutCancel(ctx), cfg)
+}
+
+// A Create that heeds no context holds nobody, and what it makes late is destroyed.
+func TestACreateThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := fake.New(nil)
+		var destroyed atomic.Int64
+		d := &deaf{&decorated{Backend: b, destroy: func(ctx context.Context, i backend.Instance) error {
+			destroyed.Add(1)
+			return i.Destroy(ctx)
+		}}, make(chan struct{})}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := sandbox.New(ctx, d, nil)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the context's error", err)
+		}
+		if took := time.Since(began); took > 31*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		close(d.until)
+		synctest.Wait()
+		if n := destroyed.Load(); n != 1 {
+			t.Errorf("what was made late was destroyed %d times, want once", n)
+		}
+		if err := b.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

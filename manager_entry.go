@@ -29,11 +29,12 @@ type entry struct {
 	cancelCreate context.CancelCauseFunc // gives the creation up, and says why
 
 	// Guarded by m.mu.
-	gone    bool // forgotten by m
-	waiting int  // callers that wait for ready
-	running int
-	used    time.Time // when it was last asked for, or an execution ended
-	timer   *time.Timer
+	gone     bool // forgotten by m
+	waiting  int  // callers that wait for ready
+	running  int
+	used     time.Time // when it was last asked for, or an execution ended
+	timer    *time.Timer
+	removing bool // by itself
 }
 
 // newEntryLocked returns an entry that its owner has. forgetLocked takes it from him.

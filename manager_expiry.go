@@ -64,6 +64,13 @@ func (m *Manager) dropLocked(en *entry) {
 
 // removeByItself removes en without anybody having asked.
 func (m *Manager) removeByItself(en *entry) {
+	m.mu.Lock()
+	busy := en.removing
+	en.removing = true
+	m.mu.Unlock()
+	if busy { // or it would be tried again twice
+		return
+	}
 	ctx, cancel := context.Background(), context.CancelFunc(func() {})
 	if m.opts.CloseTime > 0 {
 		ctx, cancel = context.WithTimeout(ctx, m.opts.CloseTime)
@@ -77,9 +84,14 @@ func (m *Manager) removeByItself(en *entry) {
 		"owner", en.key.Owner, "namespace", en.key.Namespace, "name", en.key.Name, "in", againTime, "error", err)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.closed {
-		en.timer = time.AfterFunc(againTime, func() { m.removeAgain(en) })
+	en.removing = false
+	if m.closed {
+		return
 	}
+	if en.timer != nil {
+		en.timer.Stop() // it may be that of an earlier try
+	}
+	en.timer = time.AfterFunc(againTime, func() { m.removeAgain(en) })
 }
 
 // againTime is how long after a removal that failed the next one is tried.

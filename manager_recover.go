@@ -90,7 +90,7 @@ func (m *Manager) adopt(ctx context.Context, o backend.Recovered) error {
 	var kept keptOptions
 	_ = json.Unmarshal([]byte(labels[labelOptions]), &kept) // without them the defaults hold
 	opts := CreateOptions{Config: *o.Config, IdleTime: kept.IdleTime, MaxRunning: kept.MaxRunning, Records: kept.Records}
-	en.box = recoverSandbox(m.backend.Info(), o.Instance, o.CreatedAt, en.setOptions(opts), en)
+	en.box = sandboxOf(m.backend.Info(), o.Instance, o.CreatedAt, en.setOptions(opts), en)
 	en.box.begin(ctx, Observer.SandboxRecovered)
 	en.cancelCreate = func(error) {}
 	close(en.ready)

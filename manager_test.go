@@ -573,3 +573,37 @@ func TestAWaitingStartEndsWithItsSandbox(t *testing.T) {
 		}
 	})
 }
+
+// A sandbox that cannot be removed is tried again at one pace, however often it is given
+// up.
+func TestARemovalIsTriedAgainOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tries atomic.Int64
+		var fail atomic.Bool
+		fail.Store(true)
+		b := sleepy(&fake.Options{Destroy: func(context.Context, string) error {
+			if fail.Load() {
+				tries.Add(1)
+				return errors.New("broken")
+			}
+			return nil
+		}})
+		m := sandbox.NewManager(b, &sandbox.ManagerOptions{IdleTime: time.Minute})
+		create(t, m, "n", nil)
+		time.Sleep(time.Minute + time.Second) // it expires
+		if _, err := m.GetOrCreate(t.Context(), key("n"), func(context.Context) (*sandbox.CreateOptions, error) {
+			return &sandbox.CreateOptions{IdleTime: -1}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		tries.Store(0)
+		time.Sleep(5 * time.Minute)
+		if n := tries.Load(); n < 8 || n > 11 {
+			t.Errorf("the removal was tried %d times in 5 minutes, want once in 30 s", n)
+		}
+		fail.Store(false)
+		if err := errors.Join(m.Close(context.Background()), b.Close(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -30,5 +30,5 @@ func (sb *sandboxImpl) dial(ctx context.Context, port int) (net.Conn, error) {
 	if !ok { // it was recovered
 		return nil, errHidden("Ports", sb.instance, "backend.Dialer")
 	}
-	return dialer.Dial(ctx, port)
+	return answerOf(ctx, "Dial", answerTime, func() (net.Conn, error) { return dialer.Dial(ctx, port) }, net.Conn.Close)
 }

@@ -86,27 +86,31 @@ func newSandbox(ctx context.Context, b backend.Backend, id string, opts Options,
 		return nil, &Error{Op: "create", Err: err}
 	}
 	k.label(own)
-	instance, err := b.Create(ctx, own)
+	instance, err := answerOf(ctx, "Create", discardSandboxTime, func() (backend.Instance, error) { return b.Create(ctx, own) }, discardSandbox)
 	if err != nil {
 		return nil, &Error{Op: "create", Err: err}
 	}
 	info := b.Info()
 	if err := hidden(info, instance); err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardSandboxTime)
-		defer cancel()
-		return nil, &Error{Op: "create", Err: errors.Join(err, instance.Destroy(ctx))}
+		return nil, &Error{Op: "create", Err: errors.Join(err, discardSandbox(instance))}
 	}
-	sb := recoverSandbox(info, instance, time.Now(), opts, k)
+	sb := sandboxOf(info, instance, time.Now(), opts, k)
 	sb.begin(ctx, Observer.SandboxCreated)
 	return sb, nil
 }
 
 // discardSandboxTime bounds the removal of a sandbox that is refused when it has been
-// made.
+// made, and a Create whose context has ended.
 const discardSandboxTime = 30 * time.Second
 
-// recoverSandbox makes a sandbox of an instance that exists. Call begin next.
-func recoverSandbox(info backend.Info, instance backend.Instance, created time.Time, opts Options, k hooks) *sandboxImpl {
+func discardSandbox(i backend.Instance) error {
+	ctx, cancel := context.WithTimeout(context.Background(), discardSandboxTime)
+	defer cancel()
+	return i.Destroy(ctx)
+}
+
+// sandboxOf makes a sandbox of an instance that exists. Call begin next.
+func sandboxOf(info backend.Info, instance backend.Instance, created time.Time, opts Options, k hooks) *sandboxImpl {
 	if opts.Records == 0 {
 		opts.Records = defaultRecords
 	}
@@ -421,29 +425,6 @@ func (sb *sandboxImpl) Close(ctx context.Context) error {
 	}
 	sb.hooks.closed(ctx)
 	return nil
-}
-
-// answerTime is how long a backend may take to see that a context has ended.
-const answerTime = time.Second
-
-// answer calls do, which is to heed ctx, and waits no longer for it than answerTime
-// after that has ended. Call is what of the backend's it calls.
-func answer(ctx context.Context, call string, do func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- do() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(answerTime)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-timer.C:
-		return fmt.Errorf("%w: %w", ctx.Err(), noAnswer(call))
-	}
 }
 
 // close closes the sandbox for one caller of Close.
