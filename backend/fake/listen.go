@@ -48,6 +48,9 @@ func (p *Process) Listen(port int) (net.Listener, error) {
 
 // Dial connects to a port that a process listens on.
 func (i *instance) Dial(ctx context.Context, port int) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	i.mu.Lock()
 	l := i.ports[port]
 	i.mu.Unlock()
