@@ -52,7 +52,7 @@ func Main(contained bool) error {
 	if err := harden.Commands(); err != nil {
 		return err
 	}
-	s := &supervisor{conn: harden.Conn(Socket), oom: oom, as: proc.NewImpersonator(Locks)}
+	s := &supervisor{conn: harden.Conn(Socket), contained: contained, oom: oom, as: proc.NewImpersonator(Locks)}
 	s.children = proc.NewChildren()
 	s.children.Reaped = s.reaped
 	harden.Threads(0)
@@ -71,10 +71,11 @@ func Main(contained bool) error {
 const reserve = 1 << 20
 
 type supervisor struct {
-	conn     harden.Conn
-	as       *proc.Impersonator
-	oom      *oomScore
-	children *proc.Children
+	conn      harden.Conn
+	contained bool // in a container
+	as        *proc.Impersonator
+	oom       *oomScore
+	children  *proc.Children
 
 	user *proc.User // whose the command is, if it is nobody else's too
 	main int        // the command itself while it has not been reaped; guarded by children
@@ -133,8 +134,9 @@ func (s *supervisor) start(m *wire.Start) error {
 			s.user = s.as.User(int(m.UID))
 		}
 	}
-	// The service's own user reaches the service's keys anyway, and has a small quota.
-	if err := harden.SessionKeyring(); err != nil && cmd.Credential != nil {
+	// Without it, the service's own user reaches the service's keys anyway, and has a small
+	// quota; a container has keys of its own, and gVisor's quota counts keyrings for ever.
+	if err := harden.SessionKeyring(); err != nil && cmd.Credential != nil && !s.contained {
 		return s.refuse(err)
 	}
 	pipes, err := proc.NewPipes(cmd.Credential, m.HasInput, m.Terminal)
