@@ -466,6 +466,7 @@ func (h *execImpl) finish(e outcome) bool {
 	h.mu.Lock()
 	h.rec = rec
 	h.mu.Unlock()
+	h.out.conclude()
 	if e.unstarted { // whoever has h already, by its key, finds out from its record
 		h.refusal = e.err
 		h.sb.stop(SandboxFailed)

@@ -283,3 +283,32 @@ func ExampleCommand_stdout() {
 	// a warning
 	// completed <nil>
 }
+
+// A stream has ended when the record is final, which waits for a slow writer.
+func TestAStreamEndsWithTheRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := fake.New(nil)
+		b.Handle("cmd", fake.Result(0, "x", ""))
+		sb, stop := newSandbox(t, b, nil)
+		defer stop()
+		slow := writerFunc(func(p []byte) (int, error) {
+			time.Sleep(2 * time.Second)
+			return len(p), nil
+		})
+		ex, stream, err := sb.Follow(t.Context(), sandbox.Command{Shell: "cmd", Stdout: slow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stream.Close()
+		for err == nil {
+			_, err = stream.Next(t.Context())
+		}
+		if rec := ex.Execution(); err != io.EOF || rec.Status != sandbox.Completed {
+			t.Errorf("after %v the record is %v, want completed", err, rec.Status)
+		}
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -225,7 +225,7 @@ func (r *reader) take() (Chunk, bool, error) {
 		o.room.Broadcast()
 		return c, true, nil
 	}
-	if !o.over {
+	if !o.over || !o.final && !r.lossless { // the record waits for the lossless ones
 		return Chunk{}, false, nil
 	}
 	if o.err != nil {

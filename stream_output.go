@@ -43,6 +43,7 @@ type output struct {
 	unheld  bool // from now on no writer waits for a reader
 	dropped bool // from now on what is written goes nowhere
 	over    bool // nothing more will come
+	final   bool // nor will the record change
 	err     error
 }
 
@@ -213,7 +214,7 @@ func (o *output) drop() {
 }
 
 // end says that nothing more will come. Err is what readers are told at the end,
-// nil for io.EOF.
+// nil for io.EOF: the lossless ones at once, the others by conclude.
 func (o *output) end(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -226,6 +227,16 @@ func (o *output) end(err error) {
 		if st := &o.streams[s]; cap(st.head)-len(st.head) > len(st.head)/4 {
 			st.head = append(make([]byte, 0, len(st.head)), st.head...)
 		}
+	}
+}
+
+// conclude says that the record is final: readers that have all come to the end.
+func (o *output) conclude() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.final = true
+	for _, r := range o.readers {
+		r.wakeUp()
 	}
 }
 
