@@ -95,7 +95,11 @@ func (f *Files) open(ctx context.Context, r *backend.FileRequest) (io.ReadCloser
 	go func() {
 		defer close(o.done)
 		defer stop()
-		w.CloseWithError(f.do(ctx, r))
+		err := f.do(ctx, r)
+		if err == nil { // it may have been broken off
+			err = f.wrap(r.Op, ctx.Err())
+		}
+		w.CloseWithError(err)
 	}()
 	if _, err := o.Peek(1); err != nil && err != io.EOF {
 		o.Close()
