@@ -97,7 +97,7 @@ func (f *Files) open(ctx context.Context, r *backend.FileRequest) (io.ReadCloser
 		defer stop()
 		err := f.do(ctx, r)
 		if err == nil { // it may have been broken off
-			err = f.wrap(r.Op, ctx.Err())
+			err = f.wrap(r.Op, cmp.Or(ctx.Err(), f.sb.usable()))
 		}
 		w.CloseWithError(err)
 	}()
