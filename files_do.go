@@ -96,8 +96,8 @@ func (f *Files) open(ctx context.Context, r *backend.FileRequest) (io.ReadCloser
 		defer close(o.done)
 		defer stop()
 		err := f.do(ctx, r)
-		if err == nil { // it may have been broken off
-			err = f.wrap(r.Op, cmp.Or(ctx.Err(), f.sb.usable()))
+		if err == nil { // a sandbox that has ended has no files, whether they were read by then or not
+			err = f.wrap(r.Op, f.sb.usable())
 		}
 		w.CloseWithError(err)
 	}()

@@ -135,10 +135,7 @@ func killForAgent(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.clearWriteDeadline()
-	_ = exec.Cancel(context.WithoutCancel(c.r.Context()))
-	c.setWriteDeadline()
-	rec := exec.Execution()
+	rec := c.cancel(exec)
 	if err := c.agentFailure(rec); err != nil {
 		return err
 	}

@@ -75,16 +75,18 @@ func (c *call) decode(known map[string]field) error {
 	return decode(body, known)
 }
 
-// clearWriteDeadline takes the server's write deadline off the connection for work that may take
-// its time: it would cut the answer. What is written before limit may take its time
-// too. A ResponseWriter without deadlines says ErrNotSupported, which is as good.
+// clearWriteDeadline takes the server's write deadline off the connection for work that
+// may take its time: it would cut the answer. What is written before setWriteDeadline
+// may take its time too. A ResponseWriter without deadlines says ErrNotSupported, which
+// is as good.
 func (c *call) clearWriteDeadline() {
 	c.w.patient.Store(true)
 	_ = c.rc.SetWriteDeadline(time.Time{})
 }
 
-// liftAll lifts the server's read deadline too, for a body that may take its time.
-func (c *call) liftAll() {
+// clearDeadlines takes the server's read deadline off too, for a body that may take its
+// time.
+func (c *call) clearDeadlines() {
 	c.clearWriteDeadline()
 	_ = c.rc.SetReadDeadline(time.Time{})
 }
@@ -95,15 +97,15 @@ func (c *call) readUntil(done <-chan struct{}) (stop func()) {
 	return whenClosed(done, func() { _ = c.rc.SetReadDeadline(time.Unix(1, 0)) })
 }
 
-// setWriteDeadline bounds the sending of each piece of the answer from now on, and of one that is
-// being sent.
+// setWriteDeadline bounds the sending of each piece of the answer from now on, and of
+// one that is being sent.
 func (c *call) setWriteDeadline() {
 	c.w.patient.Store(false)
 	_ = c.rc.SetWriteDeadline(time.Now().Add(sendTime))
 }
 
-// reply answers with v, which is encoded as it is sent. A client that does not take
-// the answer has left: nobody but the log is there to be told.
+// reply answers with v, which is encoded as it is sent. When the client does not take the
+// answer, only the log says so.
 func (c *call) reply(status int, v any) {
 	c.begin(status)
 	c.sendJSON(v)

@@ -11,16 +11,31 @@ import (
 	"github.com/sandbox-go/sandbox"
 )
 
+// placeFor returns the sandbox of that key, which is made when there is none, for a
+// command that may run there. The write deadline is cleared from then on.
+func (c *call) placeFor(key sandbox.Key, cmd *sandbox.Command) (sandbox.Sandbox, error) {
+	if err := c.authorize(cmd); err != nil {
+		return nil, err
+	}
+	c.clearWriteDeadline()
+	return c.sandboxOf(key)
+}
+
+// cancel ends an execution, also when the client leaves, and returns its record. What
+// could not be killed is in it.
+func (c *call) cancel(exec sandbox.Exec) *sandbox.Execution {
+	c.clearWriteDeadline()
+	defer c.setWriteDeadline()
+	_ = exec.Cancel(context.WithoutCancel(c.r.Context()))
+	return exec.Execution()
+}
+
 // runIn runs cmd in the sandbox of that key, which is made when there is none. A
 // client that leaves cancels the command: it will try again, and two copies must
 // not run.
 func (c *call) runIn(key sandbox.Key, cmd sandbox.Command) (*sandbox.Execution, error) {
-	if err := c.authorize(&cmd); err != nil {
-		return nil, err
-	}
-	c.clearWriteDeadline()
 	defer c.setWriteDeadline()
-	sb, err := c.sandboxOf(key)
+	sb, err := c.placeFor(key, &cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -30,12 +45,8 @@ func (c *call) runIn(key sandbox.Key, cmd sandbox.Command) (*sandbox.Execution, 
 // startIn is runIn, but answers after a while with what there is by then, if the
 // command still runs. From then on it does not depend on the client any more.
 func (c *call) startIn(key sandbox.Key, cmd sandbox.Command, wait time.Duration) (*sandbox.Execution, error) {
-	if err := c.authorize(&cmd); err != nil {
-		return nil, err
-	}
-	c.clearWriteDeadline()
 	defer c.setWriteDeadline()
-	sb, err := c.sandboxOf(key)
+	sb, err := c.placeFor(key, &cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +115,7 @@ func (c *call) feed(exec sandbox.Exec) (n int64, closed bool, err error) {
 	if _, err := exec.WriteStdin(c.r.Context(), nil); err != nil {
 		return 0, false, c.notWritable(err)
 	}
-	c.liftAll()
+	c.clearDeadlines()
 	defer c.setWriteDeadline()
 	defer c.readUntil(exec.Done())()
 	if n, err = io.Copy(stdinWriter{c, exec}, bodyReader{c.r.Body}); err != nil {

@@ -40,7 +40,7 @@ func (c *call) proxy(p *port, path string) error {
 	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
 	defer whenClosed(p.box.Gone(), cancel)()
-	c.liftAll()
+	c.clearDeadlines()
 	defer c.setWriteDeadline()
 	x := c.newExchange(func(ctx context.Context) (net.Conn, error) { return p.box.Dial(ctx, p.number) })
 	defer x.settle()

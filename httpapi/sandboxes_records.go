@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -138,17 +137,13 @@ func getExecution(c *call) error {
 	return nil
 }
 
-// cancelExecution is DELETE /v1/sandboxes/{id}/executions/{exec_id}. What could not
-// be killed is in the record.
+// cancelExecution is DELETE /v1/sandboxes/{id}/executions/{exec_id}.
 func cancelExecution(c *call) error {
 	exec, err := c.exec()
 	if err != nil {
 		return err
 	}
-	c.clearWriteDeadline()
-	_ = exec.Cancel(context.WithoutCancel(c.r.Context()))
-	c.setWriteDeadline()
-	c.reply(http.StatusOK, describeExecution(exec.Execution()))
+	c.reply(http.StatusOK, describeExecution(c.cancel(exec)))
 	return nil
 }
 

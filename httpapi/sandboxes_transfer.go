@@ -55,7 +55,7 @@ func putFile(c *call) error {
 // upload lets write take the request's body for as long as it comes and the sandbox
 // is there.
 func (c *call) upload(sb sandbox.Sandbox, write func() error) error {
-	c.liftAll()
+	c.clearDeadlines()
 	defer c.setWriteDeadline()
 	defer c.readUntil(sb.Gone())()
 	err := write()
