@@ -19,9 +19,9 @@ const patience = 20 * time.Second
 
 // A tab is a page in a headless browser, used as a person uses it.
 type tab struct {
-	t          *testing.T
-	ctx        context.Context
-	complaints chan string // warnings, errors and violations of the policy
+	t        *testing.T
+	ctx      context.Context
+	messages chan string // warnings, errors and violations of the policy
 }
 
 // openTab starts a browser that ends with the test. Without Chromium the test is skipped.
@@ -45,20 +45,20 @@ func openTab(t *testing.T) *tab {
 	t.Cleanup(stop)
 	ctx, cancel := chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	p := &tab{t: t, ctx: ctx, complaints: make(chan string, 100)}
+	p := &tab{t: t, ctx: ctx, messages: make(chan string, 100)}
 	p.do(chromedp.EmulateViewport(1280, 800)) // starts it
 	heard := make(chan struct{})
 	messages := chromedp.Console(ctx)
 	go func() {
 		defer close(heard)
-		defer close(p.complaints)
+		defer close(p.messages)
 		for m, err := range messages {
 			if err != nil || m.Text == lastWord {
 				return
 			}
 			switch m.Type {
 			case chromedp.ConsoleWarning, chromedp.ConsoleError, chromedp.ConsoleException:
-				p.complaints <- fmt.Sprintf("%s: %s (%s)", m.Type, m.Text, m.URL)
+				p.messages <- fmt.Sprintf("%s: %s (%s)", m.Type, m.Text, m.URL)
 			}
 		}
 	}()
@@ -78,15 +78,15 @@ const lastWord = "the test is over"
 func (p *tab) quiet(ignored func(string) bool) {
 	p.t.Helper()
 	p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("console.info(%q)", lastWord)))
-	for complaint := range p.complaints {
-		if !ignored(complaint) {
-			p.t.Error(complaint)
+	for message := range p.messages {
+		if !ignored(message) {
+			p.t.Error(message)
 		}
 	}
 }
 
 // in returns the tab for a subtest.
-func (p *tab) in(t *testing.T) *tab { return &tab{t, p.ctx, p.complaints} }
+func (p *tab) in(t *testing.T) *tab { return &tab{t, p.ctx, p.messages} }
 
 func (p *tab) do(a chromedp.Action[chromedp.Void]) {
 	p.t.Helper()

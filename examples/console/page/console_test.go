@@ -339,7 +339,7 @@ func TestConsole(t *testing.T) {
 		p.wait(focus, "Create")
 	})
 	// That the wrong key is refused is what a browser calls an error.
-	p.quiet(func(complaint string) bool { return strings.Contains(complaint, "status of 401") })
+	p.quiet(func(message string) bool { return strings.Contains(message, "status of 401") })
 }
 
 // script is what commands do.
@@ -375,5 +375,5 @@ func TestConsoleWithoutTerminals(t *testing.T) {
 	p.press(kb.Enter)
 	p.wait(text(".terminal .status"), "this backend has no terminals")
 	p.wait(focus, "Open a terminal")
-	p.quiet(func(complaint string) bool { return strings.Contains(complaint, "501 (Not Implemented)") })
+	p.quiet(func(message string) bool { return strings.Contains(message, "501 (Not Implemented)") })
 }
