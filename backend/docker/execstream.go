@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	execHeader   = 8         // bytes before each piece: the stream, three zeros, the size
-	execStdout   = 1         // the number of stdout
-	readBuffer   = 256 << 10 // several of the engine's pieces, which have up to 32 KiB
-	maxComplaint = 4 << 10   // how much of stderr is kept
+	execHeader = 8         // bytes before each piece: the stream, three zeros, the size
+	execStdout = 1         // the number of stdout
+	readBuffer = 256 << 10 // several of the engine's pieces, which have up to 32 KiB
+	maxStderr  = 4 << 10   // how much of stderr is kept
 )
 
 // An execStream is the stdin and stdout of an exec as one connection. The engine
@@ -59,12 +59,12 @@ func (s *execStream) next() error {
 		s.left = size
 		return nil
 	}
-	kept := make([]byte, min(size, maxComplaint))
+	kept := make([]byte, min(size, maxStderr))
 	if _, err := io.ReadFull(s.r, kept); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.stderr = append(s.stderr, kept[:min(len(kept), maxComplaint-len(s.stderr))]...)
+	s.stderr = append(s.stderr, kept[:min(len(kept), maxStderr-len(s.stderr))]...)
 	s.mu.Unlock()
 	_, err := s.r.Discard(size - len(kept))
 	return err

@@ -13,10 +13,10 @@ const belowTime = 2 * time.Second
 // itself, so that it reaps none of them, and inherits what they leave. It returns when
 // all have ended, or after a while.
 func KillBelow(pid int) {
-	parent := target{pid: pid, fd: -1}
+	parent := procRef{pid: pid, fd: -1}
 	for begin := time.Now(); time.Since(begin) < belowTime; time.Sleep(passTime) {
-		of, alive := processFamily(), false
-		parent.each(of, maxDepth, func(t target) {
+		of, alive := listChildren(), false
+		parent.each(of, maxDepth, func(t procRef) {
 			if statOf(t.pid).state != 'Z' {
 				alive = true
 				t.kill(of, maxDepth)

@@ -136,8 +136,8 @@ func (c *Children) Kill(as *User) []backend.Survivor {
 		case since > gentleTime && as != nil:
 			as.stopped(func() { c.strikeFor(time.Second) })
 		default:
-			c.strike()
-			c.Await(passTime)
+			c.killPass()
+			c.WaitReaped(passTime)
 		}
 	}
 }
@@ -149,8 +149,8 @@ func (c *Children) strikeFor(d time.Duration) {
 		if looksHeld(pass) && c.held() {
 			return
 		}
-		c.strike()
-		c.Await(time.Millisecond)
+		c.killPass()
+		c.WaitReaped(time.Millisecond)
 	}
 }
 
@@ -165,15 +165,15 @@ func (c *Children) None() bool {
 	return c.none
 }
 
-// AwaitNone waits until there are no children, or for d.
-func (c *Children) AwaitNone(d time.Duration) {
+// WaitNone waits until there are no children, or for d.
+func (c *Children) WaitNone(d time.Duration) {
 	for end := time.Now().Add(d); !c.None() && time.Now().Before(end); {
-		c.Await(time.Until(end))
+		c.WaitReaped(time.Until(end))
 	}
 }
 
-// Await waits until children have been reaped, or for d.
-func (c *Children) Await(d time.Duration) {
+// WaitReaped waits until children have been reaped, or for d.
+func (c *Children) WaitReaped(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -185,9 +185,9 @@ func (c *Children) Await(d time.Duration) {
 // HangUp tells the processes of a session that its terminal is gone, as the
 // terminal's closing would if the session's leader lived. Only Reaped may call it.
 func (c *Children) HangUp(session int) {
-	of := processFamily()
-	for _, pid := range c.targetsLocked(of) {
-		t := target{pid: pid, fd: -1}
+	of := listChildren()
+	for _, pid := range c.childrenLocked(of) {
+		t := procRef{pid: pid, fd: -1}
 		t.hangUp(session, of, maxDepth)
 	}
 }
@@ -195,7 +195,7 @@ func (c *Children) HangUp(session int) {
 func (c *Children) gone() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.none || c.Spare != nil && len(c.targetsLocked(processFamily())) == 0
+	return c.none || c.Spare != nil && len(c.childrenLocked(listChildren())) == 0
 }
 
 // held reports whether all children that are not spared have ended and cannot be
@@ -211,7 +211,7 @@ func (c *Children) held() bool {
 }
 
 func (c *Children) allDeadLocked() bool {
-	pids := c.targetsLocked(processFamily())
+	pids := c.childrenLocked(listChildren())
 	for _, pid := range pids {
 		if !dead(pid) {
 			return false
@@ -220,8 +220,8 @@ func (c *Children) allDeadLocked() bool {
 	return len(pids) > 0
 }
 
-// targetsLocked returns the children that are not spared.
-func (c *Children) targetsLocked(of family) []int {
+// childrenLocked returns the children that are not spared.
+func (c *Children) childrenLocked(of childLister) []int {
 	var pids []int
 	for _, pid := range of(os.Getpid()) {
 		if c.Spare == nil || !c.Spare(pid) {
@@ -236,7 +236,7 @@ func (c *Children) survivors() []backend.Survivor {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var left []backend.Survivor
-	for _, pid := range c.targetsLocked(processFamily()) {
+	for _, pid := range c.childrenLocked(listChildren()) {
 		if !dead(pid) {
 			left = append(left, backend.Survivor{PID: pid, Name: nameOf(pid)})
 		}
@@ -244,13 +244,13 @@ func (c *Children) survivors() []backend.Survivor {
 	return left
 }
 
-// strike kills the whole tree as it is now.
-func (c *Children) strike() {
+// killPass kills the whole tree as it is now.
+func (c *Children) killPass() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	of := processFamily()
-	for _, pid := range c.targetsLocked(of) {
-		t := target{pid: pid, fd: -1}
+	of := listChildren()
+	for _, pid := range c.childrenLocked(of) {
+		t := procRef{pid: pid, fd: -1}
 		t.kill(of, maxDepth)
 	}
 }

@@ -7,6 +7,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// An Impersonator lives as long as its process.
+	// A UserSignaler lives as long as its process.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/sandbox-go/sandbox/internal/proc.NewImpersonator.func1"))
 }

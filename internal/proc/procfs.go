@@ -19,13 +19,13 @@ var listsChildren = sync.OnceValue(func() bool {
 	return err == nil
 })
 
-// A family tells the children of a process. What it tells may be outdated when it
+// A childLister tells the children of a process. What it tells may be outdated when it
 // is read, and incomplete when the process forks meanwhile.
-type family func(pid int) []int
+type childLister func(pid int) []int
 
-// processFamily returns the family of all processes, for one pass over them: where
+// listChildren returns a childLister of all processes, for one pass over them: where
 // the kernel does not list children, every process is looked at, once.
-func processFamily() family {
+func listChildren() childLister {
 	if listsChildren() {
 		return childrenOf
 	}

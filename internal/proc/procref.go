@@ -8,14 +8,14 @@ import "golang.org/x/sys/unix"
 // deeper comes up as what is above it dies.
 const maxDepth = 64
 
-// A target is a process that is known to be of the tree. Its number cannot be
+// A procRef is a process that is known to be of the tree. Its number cannot be
 // another's: it is an unreaped child of the caller, or fd refers to it.
-type target struct {
+type procRef struct {
 	pid int
 	fd  int // -1 for a child
 }
 
-func (t target) signal(s unix.Signal) error {
+func (t procRef) signal(s unix.Signal) error {
 	if t.fd < 0 {
 		return unix.Kill(t.pid, s)
 	}
@@ -24,16 +24,16 @@ func (t target) signal(s unix.Signal) error {
 
 // kill ends t and its descendants. It stops t first, so that it cannot fork
 // while they are looked at.
-func (t target) kill(of family, depth int) {
+func (t procRef) kill(of childLister, depth int) {
 	t.signal(unix.SIGSTOP)
-	t.each(of, depth, func(child target) { child.kill(of, depth-1) })
+	t.each(of, depth, func(child procRef) { child.kill(of, depth-1) })
 	t.signal(unix.SIGKILL)
 }
 
 // hangUp sends SIGHUP to what of t and its descendants is of a session, and has it
 // go on if it was stopped.
-func (t target) hangUp(session int, of family, depth int) {
-	t.each(of, depth, func(child target) { child.hangUp(session, of, depth-1) })
+func (t procRef) hangUp(session int, of childLister, depth int) {
+	t.each(of, depth, func(child procRef) { child.hangUp(session, of, depth-1) })
 	if statOf(t.pid).session == session {
 		t.signal(unix.SIGHUP)
 		t.signal(unix.SIGCONT)
@@ -41,7 +41,7 @@ func (t target) hangUp(session int, of family, depth int) {
 }
 
 // each calls f with every child of t, unless depth is 0.
-func (t target) each(of family, depth int, f func(target)) {
+func (t procRef) each(of childLister, depth int, f func(procRef)) {
 	if depth == 0 {
 		return
 	}
@@ -53,17 +53,17 @@ func (t target) each(of family, depth int, f func(target)) {
 	}
 }
 
-// child returns the target for pid, if that is a child of t. What a list said
+// child returns the procRef for pid, if that is a child of t. What a list said
 // may be outdated, and the number another's by now: so its parent is read once
 // the process is held, and t must not have been reaped then.
-func (t target) child(pid int) (target, bool) {
+func (t procRef) child(pid int) (procRef, bool) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return target{}, false
+		return procRef{}, false
 	}
 	if parentOf(pid) == t.pid && t.signal(0) == nil {
-		return target{pid, fd}, true
+		return procRef{pid, fd}, true
 	}
 	unix.Close(fd)
-	return target{}, false
+	return procRef{}, false
 }

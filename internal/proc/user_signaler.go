@@ -14,9 +14,9 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 )
 
-// An Impersonator is a thread that can signal as somebody else. It exists before
+// A UserSignaler is a thread that can signal as somebody else. It exists before
 // it is needed: a fork bomb may leave no room for a new one.
-type Impersonator struct {
+type UserSignaler struct {
 	calls chan call
 	kept  atomic.Int64 // who the thread stays
 	locks int
@@ -30,12 +30,12 @@ type call struct {
 	done chan struct{}
 }
 
-// NewImpersonator starts the thread. The calling goroutine must be locked to the
+// NewUserSignaler starts the thread. The calling goroutine must be locked to the
 // process's first thread: others look at that one to see whether they may signal
 // the process. Locks is a file that all agents of a machine or container share;
 // its byte at a user's number is locked while that user is stopped.
-func NewImpersonator(locks int) *Impersonator {
-	i := &Impersonator{calls: make(chan call), locks: locks}
+func NewUserSignaler(locks int) *UserSignaler {
+	i := &UserSignaler{calls: make(chan call), locks: locks}
 	ready := make(chan struct{})
 	go func() {
 		runtime.LockOSThread()
@@ -71,7 +71,7 @@ const nobody = 0xfffffffd
 
 // Keep has the thread stay the user of that number between signals: to become it takes
 // memory, which bombs may have used up.
-func (i *Impersonator) Keep(uid int) {
+func (i *UserSignaler) Keep(uid int) {
 	i.kept.Store(int64(uid))
 	i.User(uid).signal(0)
 }
@@ -117,11 +117,11 @@ func doAs(uid int, f func()) {
 // A User is one whose processes belong to one sandbox alone.
 type User struct {
 	uid int
-	as  *Impersonator
+	as  *UserSignaler
 }
 
 // User returns the user of that number, which must not be 0.
-func (i *Impersonator) User(uid int) *User { return &User{uid, i} }
+func (i *UserSignaler) User(uid int) *User { return &User{uid, i} }
 
 func (u *User) signal(s unix.Signal) {
 	c := call{uid: u.uid, s: s, done: make(chan struct{})}

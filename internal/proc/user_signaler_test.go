@@ -30,7 +30,7 @@ func TestStoppedGoOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	user := proc.NewImpersonator(locks).User(uid)
+	user := proc.NewUserSignaler(locks).User(uid)
 	defer user.Sweep()
 	pids := make([]int, 8)
 	for i := range pids {

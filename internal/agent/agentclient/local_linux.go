@@ -159,7 +159,7 @@ func (l *Local) listen() {
 		switch m := m.(type) {
 		case *wire.Spawned:
 			l.answer(m.ID, l.spawned(m))
-		case *wire.Settled:
+		case *wire.OrphansKilled:
 			l.answer(m.ID, reply{survivors: m.Survivors})
 		default:
 			l.end(err)
@@ -244,14 +244,14 @@ func (l *Local) request(message func(id int) wire.Message) reply {
 	return w.reply
 }
 
-// Spawn implements [pool.Nursery].
+// Spawn implements [pool.Spawner].
 func (l *Local) Spawn() (*net.UnixConn, int, error) {
 	r := l.request(func(id int) wire.Message { return &wire.Spawn{ID: id} })
 	return r.conn, r.number, r.err
 }
 
-// Settle implements [pool.Nursery].
-func (l *Local) Settle(number int, uid int64) ([]backend.Survivor, error) {
-	r := l.request(func(id int) wire.Message { return &wire.Settle{ID: id, UID: uid, Supervisor: number} })
+// KillOrphans implements [pool.Spawner].
+func (l *Local) KillOrphans(number int, uid int64) ([]backend.Survivor, error) {
+	r := l.request(func(id int) wire.Message { return &wire.KillOrphans{ID: id, UID: uid, Supervisor: number} })
 	return r.survivors, r.err
 }

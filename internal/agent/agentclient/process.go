@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
@@ -187,25 +186,12 @@ func (p *process) DiscardOutput() {
 
 // Signal implements [backend.Process].
 func (p *process) Signal(ctx context.Context, s backend.Signal) error {
-	if !s.Valid() {
-		return fmt.Errorf("%v is no signal", s)
-	}
-	select {
-	case <-p.exited:
-		return os.ErrProcessDone
-	default:
-		return p.peer.Tell(ctx, &wire.Signal{Signal: s})
-	}
+	return p.peer.Signal(ctx, p.exited, s)
 }
 
 // Resize implements [backend.Resizer].
 func (p *process) Resize(ctx context.Context, size backend.TerminalSize) error {
-	select {
-	case <-p.exited:
-		return os.ErrProcessDone
-	default:
-		return p.peer.Tell(ctx, &wire.Resize{Size: size})
-	}
+	return p.peer.TellRunning(ctx, p.exited, &wire.Resize{Size: size})
 }
 
 // Kill implements [backend.Process]. After one that has failed nothing more happens

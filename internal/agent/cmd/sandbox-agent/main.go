@@ -43,7 +43,7 @@ func main() {
 		err = fmt.Errorf("unknown mode %q", mode)
 	}
 	if err != nil && !errors.Is(err, io.EOF) { // it ends with its connection
-		fmt.Fprintln(os.Stderr, wire.Complaint+err.Error())
+		fmt.Fprintln(os.Stderr, wire.StderrPrefix+err.Error())
 		os.Exit(1)
 	}
 }

@@ -56,7 +56,7 @@ func Container(home, user string, fresh bool) error {
 		return err
 	}
 	runtime.GOMAXPROCS(1) // so that what one goroutine has for another wakes no thread
-	c := &container{nursery: n, pool: pool.New(&shared{nursery: n}, minIdle, maxIdle), inputs: newInputs(), oom: newOOMCounter()}
+	c := &container{spawner: n, pool: pool.New(&shared{spawner: n}, minIdle, maxIdle), inputs: newInputs(), oom: newOOMCounter()}
 	defer c.pool.Close()
 	ended := make(chan error)
 	go func() { ended <- c.accept(session) }() // not on the first thread, which the main goroutine keeps to itself
@@ -64,7 +64,7 @@ func Container(home, user string, fresh bool) error {
 }
 
 type container struct {
-	nursery *nursery
+	spawner *spawner
 	pool    *pool.Pool
 	inputs  *inputs
 	oom     *oomCounter
@@ -99,13 +99,13 @@ func (c *container) serve(stream *yamux.Stream) {
 	}
 }
 
-// shared is a nursery whose supervisors serve the process itself.
+// shared is a spawner whose supervisors serve the process itself.
 type shared struct {
-	*nursery
+	*spawner
 	spawned atomic.Int64
 }
 
-// Spawn implements [pool.Nursery].
+// Spawn implements [pool.Spawner].
 func (s *shared) Spawn() (*net.UnixConn, int, error) {
 	number := int(s.spawned.Add(1))
 	fd, err := s.spawn(number)
@@ -121,9 +121,9 @@ func (s *shared) Spawn() (*net.UnixConn, int, error) {
 	return conn.(*net.UnixConn), number, nil
 }
 
-// Settle implements [pool.Nursery].
-func (s *shared) Settle(number int, uid int64) ([]backend.Survivor, error) {
-	return s.settle(number, uid), nil
+// KillOrphans implements [pool.Spawner].
+func (s *shared) KillOrphans(number int, uid int64) ([]backend.Survivor, error) {
+	return s.killOrphans(number, uid), nil
 }
 
 // A stdio is stdin and stdout as one connection.

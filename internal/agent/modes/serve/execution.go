@@ -56,7 +56,7 @@ func (c *container) start(stream *yamux.Stream, start *wire.Start) *execution {
 	}
 	refused := resolve(start)
 	if start.Own {
-		e.user = c.nursery.as.User(int(start.UID))
+		e.user = c.spawner.as.User(int(start.UID))
 	}
 	go func() {
 		defer close(e.done)

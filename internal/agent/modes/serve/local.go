@@ -36,18 +36,18 @@ func Local() error {
 	if err := harden.Silence(); err != nil {
 		return err
 	}
-	l := &local{conn: harden.Conn(Socket), nursery: n}
+	l := &local{conn: harden.Conn(Socket), spawner: n}
 	return l.serve()
 }
 
 // begin prepares the process. It keeps the main goroutine on the first thread. Contained
 // says that commands may use up the memory that the process has.
-func begin(contained bool) (*nursery, error) {
+func begin(contained bool) (*spawner, error) {
 	runtime.LockOSThread()
 	if err := harden.Process(); err != nil {
 		return nil, err
 	}
-	n, err := newNursery(contained)
+	n, err := newSpawner(contained)
 	if err != nil {
 		return nil, err
 	}
@@ -60,18 +60,18 @@ func begin(contained bool) (*nursery, error) {
 	return n, nil
 }
 
-// How many threads a nursery needs beyond its processors: in a container more of them may
+// How many threads a spawner needs beyond its processors: in a container more of them may
 // wait for memory.
 const (
 	threads          = 2
 	containedThreads = 8
 )
 
-// reserve is how much memory a contained nursery has ahead of need, in bytes.
+// reserve is how much memory a contained spawner has ahead of need, in bytes.
 const reserve = 2 << 20
 
 type local struct {
-	nursery *nursery
+	spawner *spawner
 
 	mu   sync.Mutex // makes each send one write
 	conn harden.Conn
@@ -100,8 +100,8 @@ func (l *local) serve() error {
 		switch m := m.(type) {
 		case *wire.Spawn:
 			err = l.spawn(m.ID)
-		case *wire.Settle:
-			go l.settle(m)
+		case *wire.KillOrphans:
+			go l.killOrphans(m)
 		}
 		if err != nil {
 			return err
@@ -110,7 +110,7 @@ func (l *local) serve() error {
 }
 
 func (l *local) spawn(id int) error {
-	fd, err := l.nursery.spawn(id)
+	fd, err := l.spawner.spawn(id)
 	if err != nil {
 		errno := syscall.EAGAIN
 		errors.As(err, &errno)
@@ -120,6 +120,6 @@ func (l *local) spawn(id int) error {
 	return l.send(&wire.Spawned{ID: id}, fd)
 }
 
-func (l *local) settle(m *wire.Settle) {
-	l.send(&wire.Settled{ID: m.ID, Survivors: l.nursery.settle(m.Supervisor, m.UID)})
+func (l *local) killOrphans(m *wire.KillOrphans) {
+	l.send(&wire.OrphansKilled{ID: m.ID, Survivors: l.spawner.killOrphans(m.Supervisor, m.UID)})
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/sandbox-go/sandbox/internal/proc"
 )
 
-// A nursery is the parent of supervisors. As a child subreaper it inherits what
+// A spawner is the parent of supervisors. As a child subreaper it inherits what
 // those that die leave behind: whatever child is no supervisor is such an orphan.
 // Its methods may be called concurrently.
-type nursery struct {
+type spawner struct {
 	children    *proc.Children
 	supervisors map[int]int // their numbers by pid; guarded by children
-	as          *proc.Impersonator
+	as          *proc.UserSignaler
 	null, locks int
 	supervise   []string // the command line of a supervisor
 }
 
-// newNursery returns a nursery. Contained is told to supervisors.
-func newNursery(contained bool) (*nursery, error) {
+// newSpawner returns a spawner. Contained is told to supervisors.
+func newSpawner(contained bool) (*spawner, error) {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("open /dev/null", err)
@@ -40,10 +40,10 @@ func newNursery(contained bool) (*nursery, error) {
 	if err := unix.Fchmod(locks, 0); err != nil { // in gVisor it can be opened through /proc
 		return nil, os.NewSyscallError("fchmod", err)
 	}
-	n := &nursery{
+	n := &spawner{
 		children:    proc.NewChildren(),
 		supervisors: make(map[int]int),
-		as:          proc.NewImpersonator(locks),
+		as:          proc.NewUserSignaler(locks),
 		null:        null,
 		locks:       locks,
 		supervise:   []string{"sandbox-agent", "supervise"},
@@ -60,7 +60,7 @@ func newNursery(contained bool) (*nursery, error) {
 }
 
 // spawn starts the supervisor of that number and returns the socket to it.
-func (n *nursery) spawn(number int) (int, error) {
+func (n *spawner) spawn(number int) (int, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
@@ -91,13 +91,13 @@ func (n *nursery) spawn(number int) (int, error) {
 	return pair[0], nil
 }
 
-// settle kills the orphans there are, and the supervisor of that number before, which
+// killOrphans kills the orphans there are, and the supervisor of that number before, which
 // its owner has given up: it may be stopped. It returns what survives. UID is whose the
 // orphans are, if nobody else has processes of that number, or negative. A supervisor
 // that is ending is waited for: its socket ends before its children are inherited.
-func (n *nursery) settle(number int, uid int64) []backend.Survivor {
+func (n *spawner) killOrphans(number int, uid int64) []backend.Survivor {
 	for begin := time.Now(); n.losing(number) && time.Since(begin) < closeTime; {
-		n.children.Await(10 * time.Millisecond)
+		n.children.WaitReaped(10 * time.Millisecond)
 	}
 	var user *proc.User
 	if uid > 0 {
@@ -108,7 +108,7 @@ func (n *nursery) settle(number int, uid int64) []backend.Survivor {
 
 // losing reports whether a supervisor is about to end. The one of that number is, since
 // it is killed.
-func (n *nursery) losing(number int) (losing bool) {
+func (n *spawner) losing(number int) (losing bool) {
 	n.children.Hold(func() {
 		for pid, other := range n.supervisors {
 			if number > 0 && other == number {
@@ -122,7 +122,7 @@ func (n *nursery) losing(number int) (losing bool) {
 }
 
 // busy reports whether there are supervisors.
-func (n *nursery) busy() (any bool) {
+func (n *spawner) busy() (any bool) {
 	n.children.Hold(func() { any = len(n.supervisors) > 0 })
 	return any
 }
@@ -133,7 +133,7 @@ const closeTime = 12 * time.Second
 
 // close waits for the supervisors to end, which their owners' sockets have told
 // them to, and kills what is left. One that is stopped cannot end by itself.
-func (n *nursery) close() {
+func (n *spawner) close() {
 	for begin := time.Now(); n.busy() && time.Since(begin) < closeTime; {
 		n.children.Hold(func() {
 			for pid := range n.supervisors {
@@ -142,9 +142,9 @@ func (n *nursery) close() {
 				}
 			}
 		})
-		n.settle(0, -1)
-		n.children.Await(50 * time.Millisecond)
+		n.killOrphans(0, -1)
+		n.children.WaitReaped(50 * time.Millisecond)
 	}
 	n.children.Hold(func() { clear(n.supervisors) })
-	n.settle(0, -1)
+	n.killOrphans(0, -1)
 }

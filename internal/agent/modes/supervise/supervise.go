@@ -52,7 +52,7 @@ func Main(contained bool) error {
 	if err := harden.Commands(); err != nil {
 		return err
 	}
-	s := &supervisor{conn: harden.Conn(Socket), contained: contained, oom: oom, as: proc.NewImpersonator(Locks)}
+	s := &supervisor{conn: harden.Conn(Socket), contained: contained, oom: oom, as: proc.NewUserSignaler(Locks)}
 	s.children = proc.NewChildren()
 	s.children.Reaped = s.reaped
 	harden.Threads(0)
@@ -73,7 +73,7 @@ const reserve = 1 << 20
 type supervisor struct {
 	conn      harden.Conn
 	contained bool // in a container
-	as        *proc.Impersonator
+	as        *proc.UserSignaler
 	oom       *oomScore
 	children  *proc.Children
 
@@ -162,10 +162,10 @@ func (s *supervisor) start(m *wire.Start) error {
 	return s.flush()
 }
 
-// soon is how long a command may take to be told about once, and not when it has
+// coalesceDelay is how long a command may take to be told about once, and not when it has
 // started and again when it has ended: each time the owner has to wake up, and
 // what it does then is in the command's way.
-const soon = 2 * time.Millisecond
+const coalesceDelay = 2 * time.Millisecond
 
 // awaitEnd waits until the command itself has ended or its owner is gone, but not for
 // long.
@@ -178,7 +178,7 @@ func (s *supervisor) awaitEnd(pid int) {
 	unix.Poll([]unix.PollFd{
 		{Fd: int32(fd), Events: unix.POLLIN},
 		{Fd: int32(s.conn), Events: unix.POLLIN},
-	}, int(soon.Milliseconds()))
+	}, int(coalesceDelay.Milliseconds()))
 }
 
 func (s *supervisor) refuse(err error) error {
@@ -197,15 +197,15 @@ func (s *supervisor) answer(kill func() []backend.Survivor) error {
 	return s.send(&wire.Killed{Survivors: left})
 }
 
-// glance is how long what was signalled may take to end before it is looked for.
-const glance = 10 * time.Millisecond
+// groupKillWait is how long what was signalled may take to end before it is looked for.
+const groupKillWait = 10 * time.Millisecond
 
 // kill ends the command's whole tree, and returns what survives. The process group
 // first: that takes no look through /proc, and so no memory, which bombs may have
 // used up.
 func (s *supervisor) kill() []backend.Survivor {
 	s.signal(unix.SIGKILL)
-	s.children.AwaitNone(glance)
+	s.children.WaitNone(groupKillWait)
 	return s.children.Kill(s.user)
 }
 

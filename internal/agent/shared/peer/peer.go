@@ -151,6 +151,25 @@ func (p *Peer) Tell(ctx context.Context, m wire.Message) error {
 	}
 }
 
+// Signal sends a signal to the command, unless exited is closed: the command has then
+// ended. It keeps the rules of [backend.Process].
+func (p *Peer) Signal(ctx context.Context, exited <-chan struct{}, s backend.Signal) error {
+	if !s.Valid() {
+		return fmt.Errorf("%v is no signal", s)
+	}
+	return p.TellRunning(ctx, exited, &wire.Signal{Signal: s})
+}
+
+// TellRunning is Tell, unless exited is closed.
+func (p *Peer) TellRunning(ctx context.Context, exited <-chan struct{}, m wire.Message) error {
+	select {
+	case <-exited:
+		return os.ErrProcessDone
+	default:
+		return p.Tell(ctx, m)
+	}
+}
+
 // Kill asks for the command's end, and returns what survives. An error means that
 // nobody knows; the other side is given up then.
 func (p *Peer) Kill() ([]backend.Survivor, error) {
@@ -183,6 +202,28 @@ func (p *Peer) Ask(m wire.Message) ([]backend.Survivor, error) {
 		}
 	}()
 	return p.await(answer)
+}
+
+// AskAlone is Ask where nobody else hears the other side: it reads by next until the
+// answer has come.
+func (p *Peer) AskAlone(m wire.Message, next func() (wire.Message, error)) ([]backend.Survivor, error) {
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		for {
+			m, err := next()
+			if err != nil {
+				p.Lose()
+				return
+			}
+			if p.Hear(m); answers(m) {
+				return
+			}
+		}
+	}()
+	left, err := p.Ask(m)
+	<-heard
+	return left, err
 }
 
 // How a silence is measured: a process that was itself stopped for a while finds one

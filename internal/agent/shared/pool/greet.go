@@ -47,7 +47,7 @@ const maxSaid = 4 << 10
 // refusal makes an error of what a process said that did not start.
 func refusal(said string, err error) error {
 	said, _, _ = strings.Cut(said, "\n")
-	own, ok := strings.CutPrefix(said, wire.Complaint)
+	own, ok := strings.CutPrefix(said, wire.StderrPrefix)
 	switch {
 	case said == "":
 		return &backend.StartError{

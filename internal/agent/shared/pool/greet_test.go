@@ -30,8 +30,8 @@ func TestGreet(t *testing.T) {
 		{"another-version", string(other), backend.CannotStart, "another version"},
 		{"nothing", "", backend.NoResources, "without a word"},
 		{"the-runtime", "runtime: failed to create new OS thread\n", backend.NoResources, "new OS thread"},
-		{"a-complaint", wire.Complaint + "no /proc\n", backend.CannotStart, "no /proc"},
-		{"a-complaint-of-scarcity", wire.Complaint + "fork: " + unix.EAGAIN.Error() + "\n", backend.NoResources, "fork"},
+		{"what-it-says", wire.StderrPrefix + "no /proc\n", backend.CannotStart, "no /proc"},
+		{"what-it-lacks", wire.StderrPrefix + "fork: " + unix.EAGAIN.Error() + "\n", backend.NoResources, "fork"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ours, theirs := pair(t)

@@ -15,16 +15,16 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
 )
 
-// A Nursery starts supervisors, and inherits what those that die leave behind. Its
+// A Spawner starts supervisors, and inherits what those that die leave behind. Its
 // methods may be called concurrently.
-type Nursery interface {
+type Spawner interface {
 	// Spawn starts a supervisor and returns the socket to it, and its number.
 	Spawn() (*net.UnixConn, int, error)
 
-	// Settle kills the supervisor of that number, which was given up, and what
+	// KillOrphans kills the supervisor of that number, which was given up, and what
 	// supervisors that died have left behind, and returns what survives. UID is
 	// whose it is, if nobody else has processes of that number, or negative.
-	Settle(number int, uid int64) ([]backend.Survivor, error)
+	KillOrphans(number int, uid int64) ([]backend.Survivor, error)
 }
 
 // ErrClosed: the pool has been closed.
@@ -35,7 +35,7 @@ const maxSpawning = 4
 
 // A Pool is the supervisors of one owner. Its methods may be called concurrently.
 type Pool struct {
-	nursery          Nursery
+	spawner          Spawner
 	minIdle, maxIdle int
 	tasks            sync.WaitGroup // spawns, and readers of supervisors
 
@@ -54,8 +54,8 @@ type result struct {
 
 // New returns a Pool that has minIdle supervisors ready ahead of need, and keeps
 // at most maxIdle that have nothing to do.
-func New(n Nursery, minIdle, maxIdle int) *Pool {
-	p := &Pool{nursery: n, minIdle: minIdle, maxIdle: maxIdle, all: make(map[*supervisor]bool)}
+func New(n Spawner, minIdle, maxIdle int) *Pool {
+	p := &Pool{spawner: n, minIdle: minIdle, maxIdle: maxIdle, all: make(map[*supervisor]bool)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.spawnLocked()
@@ -148,7 +148,7 @@ func (p *Pool) drop(s *supervisor) {
 // returns what survives.
 func (p *Pool) giveUp(s *supervisor, uid int64) ([]backend.Survivor, error) {
 	p.drop(s)
-	return p.nursery.Settle(s.number, uid)
+	return p.spawner.KillOrphans(s.number, uid)
 }
 
 // spawnLocked starts as many supervisors as are missing.
@@ -179,7 +179,7 @@ func (p *Pool) spawn() {
 }
 
 func (p *Pool) newSupervisor() (*supervisor, error) {
-	conn, number, err := p.nursery.Spawn()
+	conn, number, err := p.spawner.Spawn()
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (p *Pool) newSupervisor() (*supervisor, error) {
 		err = ErrClosed
 	} else {
 		if err = Greet(conn); err != nil {
-			p.nursery.Settle(number, -1)
+			p.spawner.KillOrphans(number, -1)
 		}
 	}
 	if err != nil {
@@ -209,24 +209,7 @@ func (p *Pool) Sweep(ctx context.Context, uid int64) ([]backend.Survivor, error)
 	if err != nil {
 		return nil, err
 	}
-	asked := s.peer()
-	heard := make(chan struct{})
-	go func() {
-		defer close(heard)
-		for {
-			m, err := s.reader.Next()
-			if err != nil {
-				asked.Lose()
-				return
-			}
-			asked.Hear(m)
-			if _, answered := m.(*wire.Killed); answered {
-				return
-			}
-		}
-	}()
-	left, err := asked.Ask(&wire.Sweep{UID: uid})
-	<-heard
+	left, err := s.peer().AskAlone(&wire.Sweep{UID: uid}, s.reader.Next)
 	if err != nil {
 		p.giveUp(s, -1)
 		return nil, err

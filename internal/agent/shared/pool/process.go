@@ -33,7 +33,7 @@ type Process struct {
 	pool          *Pool
 	sup           *supervisor
 	peer          *peer.Peer
-	uid           int64 // as Nursery.Settle takes it
+	uid           int64 // as Spawner.KillOrphans takes it
 }
 
 // Start starts a command. Of spec it uses the streams only. It keeps the rules of
@@ -203,15 +203,7 @@ func (q *Process) hear() bool {
 
 // Signal implements [backend.Process].
 func (q *Process) Signal(ctx context.Context, s backend.Signal) error {
-	if !s.Valid() {
-		return fmt.Errorf("%v is no signal", s)
-	}
-	select {
-	case <-q.Ended():
-		return os.ErrProcessDone
-	default:
-		return q.peer.Tell(ctx, &wire.Signal{Signal: s})
-	}
+	return q.peer.Signal(ctx, q.Ended(), s)
 }
 
 // Kill implements [backend.Process]. It asks the supervisor, or, where that does not
@@ -219,7 +211,7 @@ func (q *Process) Signal(ctx context.Context, s backend.Signal) error {
 func (q *Process) Kill() error {
 	survivors, err := q.peer.Kill()
 	if err != nil {
-		survivors, err = q.pool.nursery.Settle(q.sup.number, q.uid)
+		survivors, err = q.pool.spawner.KillOrphans(q.sup.number, q.uid)
 	}
 	q.Finish()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // A supervisor is a socket to one. It is the peer.Link of its commands.
 type supervisor struct {
 	conn     *net.UnixConn
-	number   int // as Nursery knows it
+	number   int // as Spawner knows it
 	rights   Rights
 	buffered *bufio.Reader // of what comes
 	reader   *wire.Reader  // of buffered, for one goroutine: whoever has the supervisor

@@ -130,8 +130,8 @@ func (r *Reader) fill(size int) error {
 	return nil
 }
 
-// Complaint begins what a process that cannot start says in place of its hello.
-const Complaint = "sandbox-agent: "
+// StderrPrefix begins what a process that cannot start says in place of its hello.
+const StderrPrefix = "sandbox-agent: "
 
 // Unusable begins what the agent says on stderr of an image in which commands
 // could not write where they must.

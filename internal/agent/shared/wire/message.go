@@ -29,8 +29,8 @@ var messages = [...]func() Message{
 	of[Input],
 	of[Spawn],
 	of[Spawned],
-	of[Settle],
-	of[Settled],
+	of[KillOrphans],
+	of[OrphansKilled],
 	of[Resize],
 	of[Dial],
 	of[Dialed],
@@ -169,18 +169,18 @@ type Spawned struct {
 	Errno int
 }
 
-// Settle asks that the orphans of supervisors that died be killed, and before that the
+// KillOrphans asks that the orphans of supervisors that died be killed, and before that the
 // supervisor itself whose Spawn had the ID Supervisor, if it is there still. UID is whose
 // they are, if nobody else has processes of it; negative otherwise. The answer is
-// Settled, with the same ID.
-type Settle struct {
+// OrphansKilled, with the same ID.
+type KillOrphans struct {
 	ID         int
 	UID        int64
 	Supervisor int
 }
 
-// Settled says which of them are left: none as a rule.
-type Settled struct {
+// OrphansKilled says which of them are left: none as a rule.
+type OrphansKilled struct {
 	ID        int
 	Survivors []backend.Survivor
 }
@@ -283,13 +283,13 @@ func (m *Spawned) code(c *codec) {
 	codeInt(c, &m.Errno)
 }
 
-func (m *Settle) code(c *codec) {
+func (m *KillOrphans) code(c *codec) {
 	codeInt(c, &m.ID)
 	codeInt(c, &m.UID)
 	codeInt(c, &m.Supervisor)
 }
 
-func (m *Settled) code(c *codec) {
+func (m *OrphansKilled) code(c *codec) {
 	codeInt(c, &m.ID)
 	c.survivors(&m.Survivors)
 }

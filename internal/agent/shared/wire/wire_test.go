@@ -47,8 +47,8 @@ func messages() []wire.Message {
 		&wire.Input{Number: 3},
 		&wire.Spawn{ID: 4},
 		&wire.Spawned{ID: 4, Errno: 11},
-		&wire.Settle{ID: 5, UID: -1},
-		&wire.Settled{ID: 5, Survivors: survivors},
+		&wire.KillOrphans{ID: 5, UID: -1},
+		&wire.OrphansKilled{ID: 5, Survivors: survivors},
 	}
 }
 
