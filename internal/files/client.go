@@ -35,9 +35,9 @@ const (
 	maxError = 64 << 10
 	maxInfo  = 64 << 10
 
-	// tidyTime is how long a process whose input was broken off may take to remove
-	// what it has begun.
-	tidyTime = time.Second
+	// tidyTime is how long a process whose input was broken off may take to begin, and
+	// to remove what it has begun. A busy machine needs more than a second.
+	tidyTime = 5 * time.Second
 )
 
 // File implements [backend.Filer].
@@ -81,14 +81,25 @@ func (c *Client) do(ctx context.Context, r *backend.FileRequest, out io.Writer) 
 	var stderr capped
 	stdout := &sink{w: out, failed: cancel}
 	spec := &backend.Spec{Argv: slices.Concat(c.Program, []string{c.Root, encodeRequest(r)}), Stdout: stdout, Stderr: &stderr}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	var input *io.PipeReader
+	starting := ctx
 	if r.Content != nil {
 		input = framed(r.Content)
 		defer input.Close()
 		spec.Stdin = input
+		// A start that is given up kills a process that may have begun.
+		var cancel context.CancelFunc
+		starting, cancel = lasting(ctx, tidyTime)
+		defer cancel()
 	}
-	p, err := c.Start(ctx, spec)
-	if err != nil {
+	p, err := c.Start(starting, spec)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
 		return fmt.Errorf("%s %s: %w", r.Op, r.Name, err)
 	}
 	over := make(chan struct{})
@@ -116,6 +127,19 @@ func (c *Client) do(ctx context.Context, r *backend.FileRequest, out io.Writer) 
 		return decodeError(string(r.Op), stderr.String())
 	}
 	return nil
+}
+
+// lasting returns a context that ends d after ctx.
+func lasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(d):
+			cancel()
+		case <-later.Done():
+		}
+	})
+	return later, func() { stop(); cancel() }
 }
 
 // framed returns content with its end said in-band. A Read of content that blocks when

@@ -510,3 +510,36 @@ func TestEveryFieldOfARequestTravels(t *testing.T) {
 		t.Errorf("decoded (-want +got):\n%s", diff)
 	}
 }
+
+// A write that is given up while its process starts leaves nothing, though a start that is
+// given up kills what it has begun.
+func TestGivenUpWhileItStarts(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	c := through(dir, "")
+	start := c.Start
+	c.Start = func(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
+		p, err := start(ctx, spec)
+		for entries := 0; entries == 0 && err == nil; time.Sleep(time.Millisecond) {
+			list, _ := os.ReadDir(dir)
+			entries = len(list)
+		}
+		cancel()
+		select {
+		case <-ctx.Done():
+			p.Kill()
+			return nil, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+			return p, err
+		}
+	}
+	content, w := io.Pipe()
+	defer w.Close()
+	err := c.File(ctx, &backend.FileRequest{Op: backend.FileWrite, Name: "f", Mode: 0o600, Content: content})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}

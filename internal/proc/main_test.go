@@ -8,5 +8,5 @@ import (
 
 func TestMain(m *testing.M) {
 	// A UserSignaler lives as long as its process.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/sandbox-go/sandbox/internal/proc.NewImpersonator.func1"))
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/sandbox-go/sandbox/internal/proc.NewUserSignaler.func1"))
 }
