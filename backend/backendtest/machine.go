@@ -9,6 +9,10 @@ import (
 // A Machine is a process that a Program acts in, where there is no shell. What
 // ends the process does not return: the calling goroutine ends, as by
 // runtime.Goexit, and so it does in any method once the process was killed.
+//
+// Machine gets no further methods in this major version. What later cases need beside
+// them is asked for in interfaces of their own, as package io/fs does it, and a case is
+// skipped where they are missing.
 type Machine interface {
 	// Stdin reads like an io.Reader; Stdout and Stderr write all.
 	Stdin([]byte) (int, error)

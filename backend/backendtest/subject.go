@@ -171,7 +171,7 @@ func (s *subject) readFrom(stream sandbox.Stream, from sandbox.Offsets) (data [2
 		}
 		gaps[c.Source] += c.Gap
 		if at := begin[c.Source] + int64(b[c.Source].Len()) + gaps[c.Source]; c.Offset != at {
-			s.Fatalf("a chunk of %v has offset %d instead of %d", c.Source, c.Offset, at)
+			s.Fatalf("a chunk of %v has offset %d, want %d", c.Source, c.Offset, at)
 		}
 		b[c.Source].Write(c.Data)
 	}

@@ -45,7 +45,7 @@ func (s *subject) flat(before usage) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	s.Errorf("in use was %+v, and is %+v", before, now)
+	s.Errorf("in use is %+v, want no more than before: %+v", now, before)
 }
 
 // heap returns how many bytes of the heap are in use.
