@@ -87,6 +87,7 @@ const (
 	FieldConfigEnv      Field = "Config.Env"
 	FieldConfigUser     Field = "Config.User"
 	FieldConfigNetwork  Field = "Config.Network"
+	FieldConfigEgress   Field = "Config.Egress"
 	FieldConfigMounts   Field = "Config.Mounts"
 	FieldConfigLabels   Field = "Config.Labels"
 	FieldConfigLifetime Field = "Config.Lifetime"

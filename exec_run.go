@@ -87,6 +87,9 @@ func (h *execImpl) notStarted(err error) outcome {
 
 func (h *execImpl) spec(stdin io.Reader) *backend.Spec {
 	merged := make(map[string]string, len(h.sb.cfg.Env)+len(h.cmd.Env))
+	if g := h.sb.egress; g != nil {
+		maps.Copy(merged, g.env())
+	}
 	maps.Copy(merged, h.sb.cfg.Env)
 	maps.Copy(merged, h.cmd.Env)
 	var env []string

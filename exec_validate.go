@@ -108,6 +108,9 @@ func validateConfig(c *Config) error {
 			return err
 		}
 	}
+	if _, err := egressRules(c.Egress); err != nil {
+		return err
+	}
 	for _, m := range c.Mounts {
 		for _, p := range []string{m.Source, m.Target} {
 			if !path.IsAbs(p) {

@@ -13,9 +13,10 @@ const module = "github.com/sandbox-go/sandbox"
 // names may import is also what lies below it. A package that is not here may
 // import nothing of the module.
 func layers() map[string][]string {
-	driver := []string{"backend", "backend/pump", "internal/agent/...", "internal/files", "internal/framing", "internal/proc"}
+	driver := []string{"backend", "backend/pump", "internal/agent/...", "internal/files", "internal/framing", "internal/proc", "internal/relay"}
 	return map[string][]string{
-		".":                   {"backend", "internal/files", "internal/text"},
+		".":                   {"backend", "internal/egress", "internal/files", "internal/text"},
+		"internal/egress":     {"internal/relay"},
 		"httpapi":             {".", "internal/jsonstream", "internal/text"},
 		"internal/jsonstream": {"internal/text"},
 		"backend/fake":        {"backend", "internal/files"},

@@ -56,6 +56,9 @@ type ManagerOptions struct {
 	// itself; 0 is 30 s.
 	CloseTime time.Duration
 
+	// Egress is how connections are made that the Config.Egress of a sandbox allows.
+	Egress EgressOptions
+
 	// Observer is told what happens to all sandboxes and their executions. Nil is
 	// nobody.
 	Observer Observer

@@ -178,7 +178,7 @@ func (en *entry) setOptions(o CreateOptions) Options {
 	en.idleTime = orDefault(o.IdleTime, m.IdleTime)
 	en.maxRunning = orDefault(o.MaxRunning, m.MaxRunningPerSandbox)
 	en.own = newSlots(en.maxRunning)
-	return Options{Config: o.Config, Records: cmp.Or(o.Records, m.Records), Logger: m.Logger}
+	return Options{Config: o.Config, Records: cmp.Or(o.Records, m.Records), Egress: m.Egress, Logger: m.Logger}
 }
 
 // fail ends a creation without a sandbox.

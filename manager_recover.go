@@ -91,6 +91,11 @@ func (m *Manager) adopt(ctx context.Context, o backend.Recovered) error {
 	_ = json.Unmarshal([]byte(labels[labelOptions]), &kept) // without them the defaults hold
 	opts := CreateOptions{Config: *o.Config, IdleTime: kept.IdleTime, MaxRunning: kept.MaxRunning, Records: kept.Records}
 	en.box = sandboxOf(m.backend.Info(), o.Instance, o.CreatedAt, en.setOptions(opts), en)
+	if err := en.box.openEgress(ctx); err != nil {
+		en.box.end()
+		m.fail(en, err)
+		return errors.Join(err, discardSandbox(o.Instance))
+	}
 	en.box.begin(ctx, Observer.SandboxRecovered)
 	en.cancelCreate = func(error) {}
 	close(en.ready)

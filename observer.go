@@ -35,7 +35,7 @@ type Observer interface {
 	SandboxExpired(context.Context, SandboxEvent)
 
 	// SandboxRemoved is called when a sandbox has been closed, for whatever reason,
-	// and nothing is left of it. No event of an execution follows.
+	// and nothing is left of it. No event of an execution or of egress follows.
 	SandboxRemoved(context.Context, SandboxEvent)
 
 	// StartWaited is called when a start has waited for a slot, or was refused one.
@@ -48,6 +48,11 @@ type Observer interface {
 	// ExecutionEnded is called when an execution is over. For a command that could
 	// not be started, it is called alone.
 	ExecutionEnded(context.Context, ExecutionEvent)
+
+	// EgressEnded is called when an attempt to get out of a sandbox was refused, has
+	// failed, or its connection has ended. A sandbox can make many: of them no more
+	// than 2,048 are kept for a slow observer.
+	EgressEnded(context.Context, EgressEvent)
 
 	sealed()
 }
@@ -74,6 +79,12 @@ type WaitEvent struct {
 type ExecutionEvent struct {
 	SandboxEvent
 	Execution *Execution // the record as it was at Time
+}
+
+// An EgressEvent says how an attempt to get out of a sandbox has ended.
+type EgressEvent struct {
+	SandboxEvent
+	Attempt EgressAttempt
 }
 
 // NopObserver is an [Observer] that does nothing. It is there to be embedded.
@@ -104,5 +115,8 @@ func (NopObserver) ExecutionStarted(ctx context.Context, _ ExecutionEvent) conte
 
 // ExecutionEnded does nothing.
 func (NopObserver) ExecutionEnded(context.Context, ExecutionEvent) {}
+
+// EgressEnded does nothing.
+func (NopObserver) EgressEnded(context.Context, EgressEvent) {}
 
 func (NopObserver) sealed() {}

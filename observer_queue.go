@@ -51,10 +51,13 @@ func (e *events) waited(ctx context.Context, event WaitEvent) {
 }
 
 // add has the observer called. It never waits.
-func (e *events) add(tell func(), size int64) {
+func (e *events) add(tell func(), size int64) { e.addUpTo(maxEvents, tell, size) }
+
+// addUpTo is add where no more than so many events wait.
+func (e *events) addUpTo(most int, tell func(), size int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.queue) >= maxEvents || len(e.queue) > 0 && e.bytes+size > maxEventBytes {
+	if len(e.queue) >= most || len(e.queue) > 0 && e.bytes+size > maxEventBytes {
 		if e.missed++; e.missed == 1 {
 			go logError(e.log, "the observer is too slow: events are not shown to it", "waiting", len(e.queue))
 		}

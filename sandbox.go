@@ -52,6 +52,10 @@ type Sandbox interface {
 	// listens, and errors.ErrUnsupported where the backend cannot.
 	Dial(ctx context.Context, port int) (net.Conn, error)
 
+	// Egress returns the attempts to get out of the sandbox, oldest first: those that
+	// last, and the last 256 that are over. It is empty without Config.Egress.
+	Egress() []EgressAttempt
+
 	// Gone is closed when the sandbox can run nothing any more: it has died, or
 	// was closed.
 	Gone() <-chan struct{}
@@ -93,6 +97,9 @@ type Options struct {
 	// Records is how many finished executions are kept; the oldest are dropped.
 	// 0 is 100; negative keeps none.
 	Records int
+
+	// Egress is how connections are made that Config.Egress allows.
+	Egress EgressOptions
 
 	// Observer is told what happens to the sandbox and its executions. Nil is nobody.
 	Observer Observer

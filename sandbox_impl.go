@@ -23,6 +23,7 @@ type sandboxImpl struct {
 	backend  backend.Info
 	instance backend.Instance
 	created  time.Time
+	egress   *egressGate // nil where there is none
 
 	life    context.Context // ends when nothing can run here any more
 	end     context.CancelFunc
@@ -81,6 +82,10 @@ func newSandbox(ctx context.Context, b backend.Backend, id string, opts Options,
 	own.Env = maps.Clone(own.Env)
 	own.Labels = maps.Clone(own.Labels)
 	own.Mounts = slices.Clone(own.Mounts)
+	if own.Egress != nil {
+		own.Egress = new(*own.Egress)
+		own.Egress.Allow = slices.Clone(own.Egress.Allow)
+	}
 	if err := validateConfig(own); err != nil {
 		return nil, &Error{Op: "create", Err: err}
 	}
@@ -94,6 +99,10 @@ func newSandbox(ctx context.Context, b backend.Backend, id string, opts Options,
 		return nil, &Error{Op: "create", Err: errors.Join(err, discardSandbox(instance))}
 	}
 	sb := sandboxOf(info, instance, time.Now(), opts, k)
+	if err := sb.openEgress(ctx); err != nil {
+		sb.end()
+		return nil, &Error{Op: "create", Err: errors.Join(err, discardSandbox(instance))}
+	}
 	sb.begin(ctx, Observer.SandboxCreated)
 	return sb, nil
 }
@@ -108,7 +117,7 @@ func discardSandbox(i backend.Instance) error {
 	return i.Destroy(ctx)
 }
 
-// sandboxOf makes a sandbox of an instance that exists. Call begin next.
+// sandboxOf makes a sandbox of an instance that exists. Call openEgress next, then begin.
 func sandboxOf(info backend.Info, instance backend.Instance, created time.Time, opts Options, k hooks) *sandboxImpl {
 	if opts.Records == 0 {
 		opts.Records = defaultRecords
@@ -317,6 +326,9 @@ func (sb *sandboxImpl) close(ctx context.Context) error {
 	err := errors.Join(sb.cancelAll(ctx), sb.instance.Destroy(ctx))
 	if err != nil {
 		return err
+	}
+	if sb.egress != nil {
+		sb.egress.close(ctx)
 	}
 	sb.mu.Lock()
 	defer sb.mu.Unlock()

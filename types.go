@@ -17,12 +17,15 @@ type (
 	Containment = backend.Containment
 
 	// Config is what a sandbox is made of: its image, environment, user, limits,
-	// network, mounts, labels and lifetime. The zero value is the backend's defaults.
+	// network, egress, mounts, labels and lifetime. The zero value is the backend's defaults.
 	Config = backend.Config
 
 	// Limits bound a sandbox: memory in bytes, processors, processes. A zero field is
 	// the backend's default, a negative one is no limit.
 	Limits = backend.Limits
+
+	// Egress says which connections may lead out of a sandbox: its rules and limits.
+	Egress = backend.Egress
 
 	// Mount shows a directory of the host in a sandbox.
 	Mount = backend.Mount

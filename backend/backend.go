@@ -12,7 +12,7 @@
 //
 // A Backend, Instance or Process may be wrapped to change what some methods do. The
 // wrapper must embed none of the optional interfaces that it does not keep: package
-// sandbox asks for them (Filer, Dialer, Resizer, Recoverer) by type, and refuses at
+// sandbox asks for them (Filer, Dialer, Listener, Resizer, Recoverer) by type, and refuses at
 // the call a wrapper that hides what Info promises.
 package backend
 

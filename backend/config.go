@@ -26,6 +26,11 @@ type Config struct {
 	// Network is the network to join; empty is the backend's default.
 	Network string
 
+	// Egress says which connections may lead out of the sandbox, which then has no
+	// network but the loopback address. Create refuses it where commands would have
+	// another way out, as in another Network. Nil leaves the network as it is.
+	Egress *Egress
+
 	// Mounts are directories of the host to show inside.
 	Mounts []Mount
 
@@ -82,13 +87,15 @@ type Info struct {
 	OOM bool `json:"oom"`
 
 	// Terminal: Spec.Terminal is honoured, and each Process of such a Spec is a
-	// Resizer. Files and Ports: each Instance is a Filer and a Dialer. Recover: the
-	// Backend is a Recoverer. What decorates one of them by embedding the interface
+	// Resizer. Files, Ports and Egress: each Instance is a Filer, a Dialer and a
+	// Listener. Recover: the Backend is a Recoverer. Without Egress, Create refuses
+	// Config.Egress. What decorates one of them by embedding the interface
 	// must have these methods too, or take back the promise: package sandbox
 	// refuses what is promised and not there.
 	Terminal bool `json:"terminal"`
 	Files    bool `json:"files"`
 	Ports    bool `json:"ports"`
+	Egress   bool `json:"egress"`
 	Recover  bool `json:"recover"`
 
 	// Caveats says in sentences, for the person who runs the service, what is

@@ -48,5 +48,9 @@ func copyConfig(cfg *backend.Config) *backend.Config {
 	c.Env = maps.Clone(cfg.Env)
 	c.Labels = maps.Clone(cfg.Labels)
 	c.Mounts = slices.Clone(cfg.Mounts)
+	if cfg.Egress != nil {
+		c.Egress = new(*cfg.Egress)
+		c.Egress.Allow = slices.Clone(cfg.Egress.Allow)
+	}
 	return &c
 }

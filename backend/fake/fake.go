@@ -101,6 +101,7 @@ func (b *Backend) Info() backend.Info {
 		Terminal:         true,
 		Files:            true,
 		Ports:            true,
+		Egress:           true,
 		Caveats:          []string{"No command is really run."},
 	}
 }

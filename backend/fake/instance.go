@@ -22,9 +22,10 @@ var environment = []string{
 
 // instance is one sandbox.
 type instance struct {
-	b    *Backend
-	id   string
-	gone chan struct{}
+	b     *Backend
+	id    string
+	gone  chan struct{} // closed when it has died
+	ended chan struct{} // closed when it was destroyed
 
 	mu       sync.Mutex // guards what follows
 	commands map[*command]struct{}
@@ -41,6 +42,7 @@ func newInstance(b *Backend, id string) *instance {
 		b:        b,
 		id:       id,
 		gone:     make(chan struct{}),
+		ended:    make(chan struct{}),
 		commands: make(map[*command]struct{}),
 		ports:    make(map[int]*listener),
 		pid:      1,
@@ -124,8 +126,11 @@ func (i *instance) destroy(ctx context.Context) error {
 	}
 	i.b.forget(i)
 	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.removed {
+		close(i.ended)
+	}
 	i.removed = true
-	i.mu.Unlock()
 	return nil
 }
 

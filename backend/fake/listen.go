@@ -4,24 +4,74 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
+	"syscall"
 
 	"github.com/sandbox-go/sandbox/backend"
 )
 
-var _ backend.Dialer = (*instance)(nil)
+var (
+	_ backend.Dialer   = (*instance)(nil)
+	_ backend.Listener = (*instance)(nil)
+)
 
 // Listen has the process listen on a TCP port of its sandbox, as http.Serve wants
 // it. The listener and its connections are closed when the process ends. It fails
 // when somebody listens there already.
 func (p *Process) Listen(port int) (net.Listener, error) {
 	p.alive()
-	i := p.command.inst
+	return p.command.inst.listen(port, p)
+}
+
+// Dial connects to a TCP port of the sandbox's loopback address, as net.Dialer's
+// DialContext does: to the port of another process that listens, or to the proxy that
+// HTTP_PROXY names where there is a Config.Egress. There is nothing else to connect to.
+// The connection is closed when the process ends.
+func (p *Process) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	p.alive()
+	host, service, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("fake: %w", err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && !ip.IsLoopback() {
+		return nil, fmt.Errorf("fake: %s: %w", address, syscall.ENETUNREACH)
+	}
+	port, err := strconv.Atoi(service)
+	if err != nil {
+		return nil, fmt.Errorf("fake: %w", err)
+	}
+	conn, err := p.command.inst.dial(ctx, port)
+	p.alive()
+	if err != nil {
+		return nil, err
+	}
+	return tie(conn, p.dead, p.gone), nil
+}
+
+// egressPort is that of an instance's listener.
+const egressPort = 32768
+
+// Listen returns the listener for what processes connect to by Process.Dial.
+func (i *instance) Listen(ctx context.Context) (net.Listener, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return i.listen(egressPort, nil)
+}
+
+// listen has somebody listen on a port: a process, or the service if that is nil.
+func (i *instance) listen(port int, p *Process) (*listener, error) {
+	dead, gone := i.gone, i.ended
+	if p != nil {
+		dead, gone = p.dead, p.gone
+	}
 	l := &listener{
-		process: p,
-		port:    port,
-		conns:   make(chan net.Conn),
-		done:    make(chan struct{}),
+		dead:  dead,
+		gone:  gone,
+		port:  port,
+		conns: make(chan net.Conn),
+		done:  make(chan struct{}),
 	}
 	l.close = sync.OnceFunc(func() {
 		i.mu.Lock()
@@ -37,8 +87,8 @@ func (p *Process) Listen(port int) (net.Listener, error) {
 	i.ports[port] = l
 	go func() {
 		select {
-		case <-p.dead:
-		case <-p.gone:
+		case <-dead:
+		case <-gone:
 		case <-l.done:
 		}
 		l.close()
@@ -48,6 +98,14 @@ func (p *Process) Listen(port int) (net.Listener, error) {
 
 // Dial connects to a port that a process listens on.
 func (i *instance) Dial(ctx context.Context, port int) (net.Conn, error) {
+	conn, err := i.dial(ctx, port)
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (i *instance) dial(ctx context.Context, port int) (*end, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -59,7 +117,7 @@ func (i *instance) Dial(ctx context.Context, port int) (net.Conn, error) {
 	}
 	ours, theirs := connection()
 	select {
-	case l.conns <- l.tie(theirs):
+	case l.conns <- tie(theirs, l.dead, l.gone):
 		return ours, nil
 	case <-l.done:
 		return nil, fmt.Errorf("fake: port %d: %w", port, backend.ErrRefused)
@@ -68,17 +126,17 @@ func (i *instance) Dial(ctx context.Context, port int) (net.Conn, error) {
 	}
 }
 
-// A listener is a port that a process listens on.
+// A listener is a port that a process, or the service, listens on.
 type listener struct {
-	process *Process
-	port    int
-	conns   chan net.Conn
-	done    chan struct{}
-	close   func()
+	dead, gone <-chan struct{} // of who listens: the first that is closed ends it
+	port       int
+	conns      chan net.Conn
+	done       chan struct{}
+	close      func()
 }
 
-// tie has the connection end with the listener's process.
-func (l *listener) tie(c *end) net.Conn {
+// tie has the connection end with the first of two channels that is closed.
+func tie(c *end, dead, gone <-chan struct{}) net.Conn {
 	t := &tied{end: c, closed: make(chan struct{})}
 	t.once = sync.OnceValue(func() error {
 		close(t.closed)
@@ -86,9 +144,9 @@ func (l *listener) tie(c *end) net.Conn {
 	})
 	go func() {
 		select {
-		case <-l.process.dead:
+		case <-dead:
 			t.Close()
-		case <-l.process.gone:
+		case <-gone:
 			t.Close()
 		case <-t.closed:
 		}
