@@ -104,7 +104,7 @@ func (g *egressGate) forgetLocked() {
 type egressConn struct {
 	net.Conn
 	a              *egressAttempt
-	timer          *time.Timer // of the longest time; nil where there is none
+	timer          *time.Timer // of the longest time; nil where there is none; guarded by gate.mu
 	once           sync.Once
 	sent, received atomic.Int64
 }
@@ -112,12 +112,14 @@ type egressConn struct {
 // carry makes conn the connection of an attempt, and counts what it carries.
 func (g *egressGate) carry(a *egressAttempt, conn net.Conn, to netip.AddrPort) *egressConn {
 	c := &egressConn{Conn: conn, a: a}
-	a.note(func(seen *EgressAttempt) { seen.Verdict, seen.Addr, a.conn = EgressAllowed, to, c })
-	if g.cfg.MaxTime > 0 {
-		c.timer = time.AfterFunc(g.cfg.MaxTime, func() {
-			c.cut(fmt.Sprintf("it has lasted the %v that a connection may", g.cfg.MaxTime))
-		})
-	}
+	a.note(func(seen *EgressAttempt) {
+		seen.Verdict, seen.Addr, a.conn = EgressAllowed, to, c
+		if g.cfg.MaxTime > 0 {
+			c.timer = time.AfterFunc(g.cfg.MaxTime, func() {
+				c.cut(fmt.Sprintf("it has lasted the %v that a connection may", g.cfg.MaxTime))
+			})
+		}
+	})
 	return c
 }
 
@@ -166,11 +168,13 @@ func (c *egressConn) Close() error { return c.cut("") }
 func (c *egressConn) cut(reason string) error {
 	err := net.ErrClosed
 	c.once.Do(func() {
-		if c.timer != nil {
-			c.timer.Stop()
-		}
 		err = c.Conn.Close()
-		c.a.end(func(seen *EgressAttempt) { seen.Reason = reason })
+		c.a.end(func(seen *EgressAttempt) {
+			seen.Reason = reason
+			if c.timer != nil {
+				c.timer.Stop()
+			}
+		})
 	})
 	return err
 }

@@ -58,9 +58,12 @@ func (sb *sandboxImpl) openEgress(ctx context.Context) error {
 		return nil
 	}
 	l, ok := sb.instance.(backend.Listener)
-	if !sb.backend.Egress || !ok {
+	if !sb.backend.Egress {
 		return fmt.Errorf("egress: %w: the backend %q does not hold a sandbox to rules: leave Config.Egress nil, or use one whose Info.Egress is true",
 			errors.ErrUnsupported, sb.backend.Name)
+	}
+	if !ok { // only who uses it needs it
+		return errHidden("Egress", sb.instance, "backend.Listener")
 	}
 	rules, err := egressRules(cfg)
 	if err != nil {

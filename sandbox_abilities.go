@@ -17,9 +17,6 @@ func hidden(info backend.Info, i backend.Instance) error {
 	if _, ok := i.(backend.Dialer); info.Ports && !ok {
 		return errHidden("Ports", i, "backend.Dialer")
 	}
-	if _, ok := i.(backend.Listener); info.Egress && !ok {
-		return errHidden("Egress", i, "backend.Listener")
-	}
 	return nil
 }
 

@@ -51,10 +51,10 @@ type Listener interface {
 	// connect. Addr is a *net.TCPAddr, as they know it, and stays the same while the
 	// sandbox lives. When Listen has returned, they can connect.
 	//
-	// Each connection that they make is one of Accept's, in the order in which they
-	// made them; a connection that is not accepted yet waits. Its bytes are exact in both
-	// directions, and it has deadlines. It has a method CloseWrite, as a *net.TCPConn has: the
-	// end of one direction is told to the other side, which may still answer.
+	// Each connection that they make is one of Accept's; one that is not accepted yet
+	// waits. Its bytes are exact in both directions, and it has deadlines. It has a method
+	// CloseWrite, as a *net.TCPConn has: the end of one direction is told to the other
+	// side, which may still answer. It ends with the process that has made it.
 	//
 	// The listener ends with the sandbox, and so do its connections. Accept then returns
 	// an error that wraps net.ErrClosed, as it does after Close. A connection to an agent

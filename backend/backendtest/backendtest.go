@@ -92,6 +92,12 @@ type Harness struct {
 	// "socat TCP-LISTEN:PORT,fork EXEC:cat", or a program of your own.
 	Echo func(port int) sandbox.Command
 
+	// Connect makes a command that connects to a TCP port, sends what its stdin brings
+	// and prints what the connection does, until that has ended: "nc HOST PORT" of busybox,
+	// or a program of your own. When it cannot connect it prints nothing on stdout. Nil when
+	// there is none.
+	Connect func(host string, port int) sandbox.Command
+
 	// Tracer makes a command that attaches to a process of the sandbox with
 	// PTRACE_SEIZE, prints "tracing" and never waits for it; nil when there is none.
 	Tracer func(pid int) sandbox.Command
@@ -122,7 +128,7 @@ func Cases() []Case {
 		smokeCase(), endedCases(), startCases(), overCases(), inputCases(), outputCases(), readerCases(),
 		killCases(), escapeCases(), lifeCases(), leakCases(), isolationCases(), driverCases(),
 		writtenCases(), signalCases(), handleCases(),
-		fileCases(), directoryCases(), tarCases(), reachCases(), portCases(),
+		fileCases(), directoryCases(), tarCases(), reachCases(), portCases(), egressCases(),
 		terminalCases(), jobCases(),
 	)
 }
@@ -205,7 +211,11 @@ func (c Case) check(ctx context.Context, tb testing.TB, h Harness) {
 		}
 	}()
 	b := &spy{Backend: s.backend}
-	s.Sandbox = s.newSandboxIn(b, h.Config)
+	cfg := h.Config
+	if c.needs&needEgress != 0 {
+		cfg = s.withEgress()
+	}
+	s.Sandbox = s.newSandboxIn(b, cfg)
 	s.instance = b.instance
 	defer s.closing("the sandbox", s.Sandbox.Close)
 	c.run(s)
@@ -227,6 +237,7 @@ const (
 	needDedicatedPorts
 	needFiles
 	needPorts
+	needEgress
 	needTerminal
 	needEcho
 	needTracer
@@ -252,6 +263,7 @@ func (n need) missing(h Harness, info backend.Info) string {
 		{needDedicatedPorts, info.DedicatedUser || info.DedicatedNetwork, "a user or a network of the sandbox's own"},
 		{needFiles, info.Files, "files"},
 		{needPorts, info.Ports, "ports"},
+		{needEgress, info.Egress && h.Connect != nil, "egress, and a command that connects"},
 		{needTerminal, info.Terminal, "terminals"},
 		{needEcho, h.Echo != nil, "a server that echoes"},
 		{needTracer, h.Tracer != nil, "a tracer"},

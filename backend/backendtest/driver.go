@@ -15,7 +15,7 @@ import (
 func driverCases() []Case {
 	return []Case{{
 		Name: "what-is-promised-is-there",
-		Rule: "What Info promises of files, ports, terminals and restoring, the instance, the process and the backend have, and nothing hides it.",
+		Rule: "What Info promises of files, ports, egress, terminals and restoring, the instance, the process and the backend have, and nothing hides it.",
 		run:  whatIsPromisedIsThere,
 	}, {
 		Name:  "an-unknown-file-operation-is-refused",
@@ -57,10 +57,11 @@ func whatIsPromisedIsThere(s *subject) {
 	info := s.backend.Info()
 	_, filer := s.instance.(backend.Filer)
 	_, dialer := s.instance.(backend.Dialer)
+	_, listener := s.instance.(backend.Listener)
 	_, recoverer := s.backend.(backend.Recoverer)
-	if info.Files && !filer || info.Ports && !dialer || info.Recover != recoverer {
-		s.Errorf("files, ports, recover are promised %t, %t, %t; a Filer, Dialer, Recoverer is there %t, %t, %t",
-			info.Files, info.Ports, info.Recover, filer, dialer, recoverer)
+	if info.Files && !filer || info.Ports && !dialer || info.Egress && !listener || info.Recover != recoverer {
+		s.Errorf("files, ports, egress, recover are promised %t, %t, %t, %t; a Filer, Dialer, Listener, Recoverer is there %t, %t, %t, %t",
+			info.Files, info.Ports, info.Egress, info.Recover, filer, dialer, listener, recoverer)
 	}
 	if !info.Terminal {
 		return

@@ -27,10 +27,12 @@ type fault struct {
 	hide    bool                                   // the instance is decorated by embedding
 	files   func(fileFunc) fileFunc                // changes what File does
 	dial    dialFault
+	listen  listenFault
+	info    func(*backend.Info)
 }
 
 func faults() []fault {
-	return slices.Concat(commandFaults(), fileFaults(), portFaults(), terminalFaults())
+	return slices.Concat(commandFaults(), fileFaults(), portFaults(), egressFaults(), terminalFaults())
 }
 
 func commandFaults() []fault {
@@ -224,6 +226,14 @@ type faulty struct {
 	fault fault
 }
 
+func (b faulty) Info() backend.Info {
+	info := b.Backend.Info()
+	if b.fault.info != nil {
+		b.fault.info(&info)
+	}
+	return info
+}
+
 func (b faulty) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
 	if b.fault.create != nil {
 		changed := *cfg
@@ -277,6 +287,14 @@ func (i faultyInstance) Dial(ctx context.Context, port int) (net.Conn, error) {
 		return i.Instance.(backend.Dialer).Dial(ctx, port)
 	}
 	return i.fault.dial(ctx, i.Instance.(backend.Dialer), port)
+}
+
+func (i faultyInstance) Listen(ctx context.Context) (net.Listener, error) {
+	l, err := i.Instance.(backend.Listener).Listen(ctx)
+	if err == nil && i.fault.listen != nil {
+		l = i.fault.listen(l)
+	}
+	return l, err
 }
 
 func (i faultyInstance) Destroy(ctx context.Context) error {

@@ -62,6 +62,92 @@ func portFaults() []fault {
 	}
 }
 
+// A listenFault changes what a Listener listens with.
+type listenFault func(net.Listener) net.Listener
+
+// egressFaults are those of backends with egress.
+func egressFaults() []fault {
+	return []fault{
+		{name: "egress-ignored", caughtBy: "egress-is-held-or-refused", info: func(i *backend.Info) { i.Egress = false }},
+		{name: "egress-promised", caughtBy: "egress-is-held-or-refused", create: func(_ context.Context, cfg *backend.Config) {
+			if cfg.Egress != nil {
+				cfg.Image = "refused"
+			}
+		}},
+		{name: "outgoing-bytes-changed", caughtBy: "a-listener-is-reached", listen: accepting(func(c *otherConn) {
+			c.read = func(p []byte, n int, err error) (int, error) {
+				copy(p[:n], bytes.ReplaceAll(p[:n], []byte("\n7"), []byte("\n8")))
+				return n, err
+			}
+		})},
+		{name: "outgoing-halves-not-apart", caughtBy: "a-listeners-connection-is-closed-by-halves", listen: accepting(func(c *otherConn) {
+			c.closeWrite = func() error { return nil }
+		})},
+		{name: "outgoing-without-deadlines", caughtBy: "a-listeners-connection-has-deadlines", listen: accepting(func(c *otherConn) {
+			c.deadline = func(time.Time) error { return errors.ErrUnsupported }
+		})},
+		{name: "outgoing-hangs", caughtBy: "a-listener-ends", listen: accepting(func(c *otherConn) {
+			c.read = func(_ []byte, n int, err error) (int, error) {
+				if err != nil {
+					return 0, os.ErrDeadlineExceeded
+				}
+				return n, nil
+			}
+		})},
+		{name: "listener-ends-untyped", caughtBy: "a-listener-ends", listen: func(l net.Listener) net.Listener {
+			return &otherListener{l, func() (net.Conn, error) {
+				conn, err := l.Accept()
+				if err != nil {
+					err = errors.New("use of closed network connection")
+				}
+				return conn, err
+			}}
+		}},
+		{name: "listeners-shared", caughtBy: "egress-has-one-way-out", listen: acceptAny()},
+		{name: "proxy-not-told", caughtBy: "egress-is-decided", start: func(s *backend.Spec) { s.Env = nil }},
+		{name: "outgoing-leaks", caughtBy: "egress-leaves-nothing", listen: accepting(func(*otherConn) { go leak() })},
+	}
+}
+
+// otherListener is a listener with another Accept.
+type otherListener struct {
+	net.Listener
+	accept func() (net.Conn, error)
+}
+
+func (l *otherListener) Accept() (net.Conn, error) { return l.accept() }
+
+// accepting changes each connection that a listener accepts.
+func accepting(change func(*otherConn)) listenFault {
+	return func(l net.Listener) net.Listener {
+		return &otherListener{l, func() (net.Conn, error) {
+			conn, err := l.Accept()
+			if err != nil {
+				return nil, err
+			}
+			other := &otherConn{Conn: conn}
+			change(other)
+			return other, nil
+		}}
+	}
+}
+
+// acceptAny has every listener but the first accept what comes to the one before it.
+func acceptAny() listenFault {
+	var mu sync.Mutex // guards last
+	var last net.Listener
+	return func(l net.Listener) net.Listener {
+		mu.Lock()
+		defer mu.Unlock()
+		before := last
+		last = l
+		if before == nil {
+			return l
+		}
+		return &otherListener{l, before.Accept}
+	}
+}
+
 // terminalFaults are those of backends with terminals.
 func terminalFaults() []fault {
 	typed := func(change func([]byte) []byte) func(*backend.Spec) {

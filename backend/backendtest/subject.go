@@ -45,7 +45,7 @@ func (s *subject) newSandbox() sandbox.Sandbox {
 
 func (s *subject) newSandboxIn(b backend.Backend, cfg *backend.Config) sandbox.Sandbox {
 	s.Helper()
-	opts := &sandbox.Options{}
+	opts := &sandbox.Options{Egress: egressOptions()}
 	if cfg != nil {
 		opts.Config = *cfg
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -23,6 +24,9 @@ func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Inst
 	defer b.done.Done()
 	ctx, cancel := b.whileOpen(ctx)
 	defer cancel()
+	if cfg.Egress != nil {
+		return nil, fmt.Errorf("docker: %w: egress", errors.ErrUnsupported)
+	}
 	if err := enforced(limits(cfg.Limits, b.opts.Limits), b.engine.limits); err != nil {
 		return nil, err
 	}

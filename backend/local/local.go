@@ -208,6 +208,7 @@ func unsupported(cfg *backend.Config) error {
 		{"limits", cfg.Limits.Memory > 0 || cfg.Limits.CPUs > 0 || cfg.Limits.PIDs > 0},
 		{"a network other than the host's", cfg.Network != "" && cfg.Network != "host"},
 		{"mounts", len(cfg.Mounts) > 0},
+		{"rules for egress, since its commands have the machine's network: leave Config.Egress nil, or use a backend whose Info.Egress is true", cfg.Egress != nil},
 	} {
 		if s.set {
 			return fmt.Errorf("local: %w: a local sandbox cannot have %s", errors.ErrUnsupported, s.name)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +33,9 @@ func Harness() backendtest.Harness {
 		Echo: func(port int) sandbox.Command {
 			return sandbox.Command{Argv: []string{"echo-server", strconv.Itoa(port)}}
 		},
+		Connect: func(host string, port int) sandbox.Command {
+			return sandbox.Command{Argv: []string{"connect", host, strconv.Itoa(port)}}
+		},
 		Refused: &backend.Config{Image: "refused"},
 		Lose:    func(_ testing.TB, b backend.Backend, id string) { b.(*fake.Backend).Lose(id) },
 	}
@@ -56,6 +60,7 @@ func newBackend(programs *sync.Map) *fake.Backend {
 			return program.(backendtest.Program).Run(machine{p, disk})
 		})
 	b.HandleFunc(func(cmd *fake.Command) bool { return strings.HasPrefix(cmd.String(), "echo-server ") }, echo)
+	b.HandleFunc(func(cmd *fake.Command) bool { return strings.HasPrefix(cmd.String(), "connect ") }, connect)
 	return b
 }
 
@@ -79,6 +84,23 @@ func echo(p *fake.Process) int {
 			io.Copy(conn, conn)
 		}()
 	}
+}
+
+// connect connects to the host and port of its arguments, and is what nc is then.
+func connect(p *fake.Process) int {
+	argv := p.Command().Argv
+	conn, err := p.Dial(context.Background(), "tcp", net.JoinHostPort(argv[1], argv[2]))
+	if err != nil {
+		return 1
+	}
+	defer conn.Close()
+	p.Spawn(func(q *fake.Process) int {
+		io.Copy(conn, p.Stdin)
+		conn.(interface{ CloseWrite() error }).CloseWrite()
+		return 0
+	}, fake.How{Redirected: true})
+	io.Copy(p.Stdout, conn)
+	return 0
 }
 
 // machine is a process that a Program acts in.
