@@ -13,8 +13,9 @@ import (
 )
 
 var (
-	_ backend.Filer  = (*instance)(nil)
-	_ backend.Dialer = (*instance)(nil)
+	_ backend.Filer    = (*instance)(nil)
+	_ backend.Dialer   = (*instance)(nil)
+	_ backend.Listener = (*instance)(nil)
 )
 
 // File works on the container's files, by a process of its user.
@@ -32,6 +33,18 @@ func (i *instance) Dial(ctx context.Context, port int) (net.Conn, error) {
 		return nil, err
 	}
 	return l.Conn.Dial(ctx, port)
+}
+
+// Listen returns the listener of a sandbox with Config.Egress. The agent listens before
+// the first command starts.
+func (i *instance) Listen(ctx context.Context) (net.Listener, error) {
+	if i.listener == nil {
+		return nil, fmt.Errorf("docker: %w: the sandbox was created without Config.Egress", errors.ErrUnsupported)
+	}
+	if _, err := i.connect(ctx); err != nil {
+		return nil, err
+	}
+	return i.listener, nil
 }
 
 // ownNetwork reports whether nobody else listens on a network's loopback address.

@@ -34,6 +34,9 @@ func TestConformance(t *testing.T) {
 		Echo: func(port int) sandbox.Command {
 			return sandbox.Command{Argv: []string{"nc", "-ll", "-p", strconv.Itoa(port), "-e", "cat"}}
 		},
+		Connect: func(host string, port int) sandbox.Command {
+			return sandbox.Command{Argv: []string{"nc", host, strconv.Itoa(port)}}
+		},
 		Lose: func(tb testing.TB, _ backend.Backend, id string) {
 			if _, err := api.ContainerRemove(context.Background(), "sandbox-"+id, client.ContainerRemoveOptions{Force: true}); err != nil {
 				tb.Error(err)

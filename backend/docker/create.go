@@ -24,8 +24,9 @@ func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Inst
 	defer b.done.Done()
 	ctx, cancel := b.whileOpen(ctx)
 	defer cancel()
-	if cfg.Egress != nil {
-		return nil, fmt.Errorf("docker: %w: egress", errors.ErrUnsupported)
+	if network := cmp.Or(cfg.Network, b.opts.Network); cfg.Egress != nil && network != noNetwork {
+		return nil, fmt.Errorf("docker: %w: with network %q commands have another way out than Config.Egress: leave the network %q",
+			errors.ErrUnsupported, network, noNetwork)
 	}
 	if err := enforced(limits(cfg.Limits, b.opts.Limits), b.engine.limits); err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*in
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	i := b.newInstance(made.ID, p.name, p.volume, baseEnv(p.image.env, cfg.User, b.opts.Env), cfg.User, p.network)
+	i := b.newInstance(made.ID, p.name, p.volume, baseEnv(p.image.env, cfg.User, b.opts.Env), cfg, p.network)
 	i.fresh = true
 	if err := b.add(i); err != nil {
 		return nil, err

@@ -146,6 +146,7 @@ func (b *Backend) Info() backend.Info {
 		DedicatedNetwork: ownNetwork(b.opts.Network),
 		Terminal:         true,
 		Files:            true,
+		Egress:           true,
 		Recover:          true,
 		Ports:            ownNetwork(b.opts.Network),
 		DedicatedKernel:  b.engine.kernel == gVisorKernel || b.engine.kernel == guestKernel,

@@ -21,9 +21,10 @@ type instance struct {
 	container string // its id
 	name      string // of the container
 	volume    string
-	env       []string // what every command gets before its Spec's
-	user      string   // who commands run as by default
-	network   string   // the container's NetworkMode
+	env       []string              // what every command gets before its Spec's
+	user      string                // who commands run as by default
+	network   string                // the container's NetworkMode
+	listener  *agentclient.Listener // for Config.Egress; nil without
 
 	alive context.Context         // ends with the reason, by death or by Destroy; no new link is made then
 	stop  context.CancelCauseFunc // ends alive
@@ -38,13 +39,18 @@ type instance struct {
 	paused bool       // the engine has said so last
 }
 
-func (b *Backend) newInstance(container, name, volume string, env []string, user, network string) *instance {
+func (b *Backend) newInstance(container, name, volume string, env []string, cfg *backend.Config, network string) *instance {
 	alive, stop := context.WithCancelCause(context.Background())
-	return &instance{
+	i := &instance{
 		alive: alive, stop: stop,
-		b: b, container: container, name: name, volume: volume, env: env, user: cmp.Or(user, defaultUser), network: network,
+		b: b, container: container, name: name, volume: volume, env: env, user: cmp.Or(cfg.User, defaultUser), network: network,
 		gone: make(chan struct{}), linking: make(chan struct{}, 1),
 	}
+	if cfg.Egress != nil {
+		i.listener = agentclient.NewListener()
+		context.AfterFunc(alive, func() { i.listener.Close() })
+	}
+	return i
 }
 
 // Start starts a command through the agent. A connection that was lost is made
@@ -199,7 +205,7 @@ func (i *instance) connect(ctx context.Context) (*link, error) {
 	}
 	l := &link{instance: i, settled: make(chan struct{})}
 	var err error
-	if l.connection, err = i.dialAgent(ctx, agentclient.Options{Explain: l.explain, HideOOM: !i.b.engine.tellsOOM()}); err != nil {
+	if l.connection, err = i.dialAgent(ctx, agentclient.Options{Explain: l.explain, HideOOM: !i.b.engine.tellsOOM(), Listener: i.listener}); err != nil {
 		_, gone := i.present()
 		return nil, cmp.Or(gone, err)
 	}

@@ -84,7 +84,7 @@ const (
 	DefaultImage = "debian:stable-slim"
 
 	defaultOwner              = "default"
-	defaultNetwork            = "none"
+	noNetwork                 = "none"
 	defaultPIDs               = 512
 	defaultMemory             = 1 << 30
 	defaultCPUs               = 1.0
@@ -101,7 +101,7 @@ func (o *Options) resolve() Options {
 	r.Owner = cmp.Or(r.Owner, defaultOwner)
 	r.Image = cmp.Or(r.Image, DefaultImage)
 	r.Pull = cmp.Or(r.Pull, PullMissing)
-	r.Network = cmp.Or(r.Network, defaultNetwork)
+	r.Network = cmp.Or(r.Network, noNetwork)
 	r.TmpSize = cmp.Or(r.TmpSize, defaultTmpSize)
 	r.Limits = limits(r.Limits, backend.Limits{Memory: defaultMemory, CPUs: defaultCPUs, PIDs: defaultPIDs})
 	r.AbandonAfter = cmp.Or(r.AbandonAfter, defaultAbandonAfter)

@@ -58,7 +58,7 @@ func (b *Backend) open(ctx context.Context, c container.Summary, until time.Time
 	if err := json.Unmarshal([]byte(c.Labels[labelConfig]), cfg); err != nil {
 		return nil, b.remove(ctx, c.ID, c.Labels[labelVolume])
 	}
-	i := b.newInstance(c.ID, namePrefix+c.Labels[labelID], c.Labels[labelVolume], baseEnv(found.Config.Env, cfg.User, b.opts.Env), cfg.User, string(found.HostConfig.NetworkMode))
+	i := b.newInstance(c.ID, namePrefix+c.Labels[labelID], c.Labels[labelVolume], baseEnv(found.Config.Env, cfg.User, b.opts.Env), cfg, string(found.HostConfig.NetworkMode))
 	if err := b.add(i); err != nil {
 		return nil, err
 	}

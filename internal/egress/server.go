@@ -147,6 +147,7 @@ type client struct {
 	net.Conn
 	ahead   []byte      // what was read of it already; for one goroutine
 	served  atomic.Bool // by the HTTP server, which says when it is done with it
+	broken  atomic.Bool // it is to be broken off, and not to end
 	release func()      // called when it is closed, or the server is done with it
 }
 
@@ -167,7 +168,17 @@ func (c *client) CloseWrite() error {
 	return nil
 }
 
+// SetLinger has Close break the connection off, as that of a *net.TCPConn does with 0.
+func (c *client) SetLinger(int) error {
+	c.broken.Store(true)
+	return nil
+}
+
+// Close ends what is sent: without that, the client could lose the last of it.
 func (c *client) Close() error {
+	if !c.broken.Load() {
+		c.CloseWrite()
+	}
 	err := c.Conn.Close()
 	if !c.served.Load() {
 		c.release()

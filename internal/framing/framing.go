@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"sync"
 )
 
 // maxFrame bounds the content of one frame, which is a length of four bytes,
@@ -85,20 +86,22 @@ func (f *Reader) broken(err error) error {
 }
 
 // A Writer writes frames. It is for one goroutine at a time.
-type Writer struct {
-	w     io.Writer
-	frame [4 + maxFrame]byte
-}
+type Writer struct{ w io.Writer }
+
+// frames are buffers for Write: a connection that is idle has none.
+var frames = sync.Pool{New: func() any { return new([4 + maxFrame]byte) }}
 
 // NewWriter returns a Writer to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
 // Write writes p as frames, each in one write.
 func (f *Writer) Write(p []byte) (n int, err error) {
+	frame := frames.Get().(*[4 + maxFrame]byte)
+	defer frames.Put(frame)
 	for len(p) > 0 {
-		took := copy(f.frame[4:], p)
-		binary.BigEndian.PutUint32(f.frame[:], uint32(took))
-		if _, err := f.w.Write(f.frame[:4+took]); err != nil {
+		took := copy(frame[4:], p)
+		binary.BigEndian.PutUint32(frame[:], uint32(took))
+		if _, err := f.w.Write(frame[:4+took]); err != nil {
 			return n, err
 		}
 		n += took

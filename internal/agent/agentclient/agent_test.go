@@ -48,7 +48,12 @@ type stdio struct {
 }
 
 // startAgent starts an agent that ends with the test.
-func startAgent(t *testing.T) *agentProcess {
+func startAgent(t testing.TB) *agentProcess {
+	t.Helper()
+	return startAgentWith(t, agentclient.Options{})
+}
+
+func startAgentWith(t testing.TB, opts agentclient.Options) *agentProcess {
 	t.Helper()
 	program, _, err := agent.Native()
 	if err != nil {
@@ -74,7 +79,7 @@ func startAgent(t *testing.T) *agentProcess {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := agentclient.Dial(t.Context(), stdio{out, in}, agentclient.Options{})
+	conn, err := agentclient.Dial(t.Context(), stdio{out, in}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

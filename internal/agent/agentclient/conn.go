@@ -38,11 +38,14 @@ type Options struct {
 
 	// HideOOM drops what the agent says of kills for memory.
 	HideOOM bool
+
+	// Listener is what the agent is to listen for, or nil.
+	Listener *Listener
 }
 
 // Dial greets the agent at the other end of rwc, which is its stdin and stdout,
 // and which the Conn owns from then on, also after an error. The context covers
-// the greeting only.
+// that only.
 func Dial(ctx context.Context, rwc io.ReadWriteCloser, opts Options) (*Conn, error) {
 	stop := context.AfterFunc(ctx, func() { rwc.Close() })
 	limits, err := greet(rwc)
@@ -57,7 +60,14 @@ func Dial(ctx context.Context, rwc io.ReadWriteCloser, opts Options) (*Conn, err
 		rwc.Close()
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	return &Conn{session: session, options: opts, limits: *limits}, nil
+	c := &Conn{session: session, options: opts, limits: *limits}
+	if opts.Listener != nil {
+		if err := c.listen(ctx, opts.Listener); err != nil {
+			c.Close()
+			return nil, fmt.Errorf("agent: %w", err)
+		}
+	}
+	return c, nil
 }
 
 // greet reads what an agent in a container says first.

@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
-	"github.com/hashicorp/yamux"
-
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/mux"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
-	"github.com/sandbox-go/sandbox/internal/framing"
 )
 
 // Dial connects to a TCP port in the container, by the rules of [backend.Dialer].
@@ -42,44 +39,5 @@ func (c *Conn) Dial(ctx context.Context, port int) (net.Conn, error) {
 		go stream.Close()
 		return nil, c.explain(fmt.Errorf("agent: %w", err))
 	}
-	return &connection{Stream: stream, in: framing.NewReader(stream), out: framing.NewWriter(stream)}, nil
-}
-
-// A connection is a stream whose directions end apart from each other.
-type connection struct {
-	*yamux.Stream
-	in *framing.Reader
-
-	mu    sync.Mutex // makes each write one
-	out   *framing.Writer
-	ended bool
-}
-
-func (c *connection) Read(p []byte) (int, error) { return c.in.Read(p) }
-
-func (c *connection) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended {
-		return 0, net.ErrClosed
-	}
-	return c.out.Write(p)
-}
-
-// CloseWrite ends what is sent.
-func (c *connection) CloseWrite() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended {
-		return nil
-	}
-	c.ended = true
-	return framing.End(c.Stream)
-}
-
-// Close ends a Read that waits, too.
-func (c *connection) Close() error {
-	err := c.Stream.Close()
-	c.SetReadDeadline(time.Unix(1, 0))
-	return err
+	return mux.NewConn(stream), nil
 }

@@ -77,13 +77,13 @@ func (c *container) accept(session *yamux.Session) error {
 		if err != nil {
 			return err
 		}
-		go c.serve(stream)
+		go c.serve(session, stream)
 	}
 }
 
-// serve serves a stream, which is for executions, the input of one, or a
-// connection to a port.
-func (c *container) serve(stream *yamux.Stream) {
+// serve serves a stream, which is for executions, the input of one, a connection to a
+// port, or a port to listen on.
+func (c *container) serve(session *yamux.Session, stream *yamux.Stream) {
 	r := wire.NewReader(stream)
 	m, _ := r.Next()
 	switch m := m.(type) {
@@ -94,6 +94,8 @@ func (c *container) serve(stream *yamux.Stream) {
 		c.inputs.put(m.Number, stream)
 	case *wire.Dial:
 		dial(stream, m.Port)
+	case *wire.Listen:
+		listen(session, stream, m.Port)
 	default:
 		stream.Close()
 	}

@@ -4,17 +4,16 @@ package serve
 
 import (
 	"errors"
-	"io"
 	"net"
 	"strconv"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/hashicorp/yamux"
 
+	"github.com/sandbox-go/sandbox/internal/agent/shared/mux"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
-	"github.com/sandbox-go/sandbox/internal/framing"
+	"github.com/sandbox-go/sandbox/internal/relay"
 )
 
 // dial makes a stream a connection to a port of the container, and returns when it
@@ -26,24 +25,11 @@ func dial(stream *yamux.Stream, port int) {
 		wire.Write(stream, &wire.Dialed{Refused: errors.Is(err, unix.ECONNREFUSED), Why: err.Error()})
 		return
 	}
-	defer conn.Close()
 	if wire.Write(stream, &wire.Dialed{}) != nil {
+		conn.Close()
 		return
 	}
-	var both sync.WaitGroup
-	both.Go(func() {
-		if _, err := io.Copy(conn, framing.NewReader(stream)); err != nil {
-			conn.Close()
-		}
-		conn.(*net.TCPConn).CloseWrite()
-	})
-	both.Go(func() {
-		if framing.Copy(stream, conn) != nil {
-			conn.Close()
-			stream.Close() // without an end: it was broken off
-		}
-	})
-	both.Wait()
+	relay.Both(mux.NewConn(stream), conn)
 }
 
 // reach connects to a port of the loopback address.

@@ -36,6 +36,8 @@ var messages = [...]func() Message{
 	of[Dialed],
 	of[Limits],
 	of[Working],
+	of[Listen],
+	of[Listening],
 }
 
 func of[T any, M interface {
@@ -160,6 +162,17 @@ type Dialed struct {
 	Why     string
 }
 
+// Listen is the first message on a stream that asks the agent to listen on a TCP port of
+// the loopback address, an unused one for 0, for as long as the stream lasts. The answer
+// is Listening. Each stream that the agent opens is then a connection to that port.
+type Listen struct{ Port int }
+
+// Listening says on which port, or why not.
+type Listening struct {
+	Port int
+	Why  string
+}
+
 // Spawn asks for a new supervisor. The answer is Spawned, with the same ID.
 type Spawn struct{ ID int }
 
@@ -224,6 +237,13 @@ func (c *codec) size(s *backend.TerminalSize) {
 
 func (m *Resize) code(c *codec) { c.size(&m.Size) }
 func (m *Dial) code(c *codec)   { codeInt(c, &m.Port) }
+
+func (m *Listen) code(c *codec) { codeInt(c, &m.Port) }
+
+func (m *Listening) code(c *codec) {
+	codeInt(c, &m.Port)
+	codeString(c, &m.Why)
+}
 
 func (m *Dialed) code(c *codec) {
 	c.bool(&m.Refused)
