@@ -50,11 +50,12 @@ type EgressAttempt struct {
 	Port      int
 	Verdict   EgressVerdict
 
-	// Rule is the rule that allowed it, or one that would if it was refused, or empty.
+	// Rule is the rule that allowed it, or that would if it was refused, or empty.
 	Rule string
 
 	// Reason is what the sandbox was told of why it was refused, or failed; or why it was
-	// cut. Err is more of that, for the service, or nil: it may name internal addresses.
+	// cut. Err is more of that, for the service alone, or nil: it may name the internal
+	// address that a name has, and the rule for that.
 	Reason string
 	Err    error
 

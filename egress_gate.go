@@ -172,16 +172,7 @@ func (g *egressGate) connect(ctx context.Context, a *egressAttempt) (net.Conn, *
 	}
 	open, refused := g.judge(addrs, port)
 	if len(open) == 0 {
-		to := netip.AddrPortFrom(refused.addr, port)
-		rule := to.String()
-		a.note(func(seen *EgressAttempt) {
-			seen.Rule, seen.Err = rule, fmt.Errorf("%s is a %s address", to.Addr(), refused.kind)
-		})
-		text := fmt.Sprintf("%s leads to a %s address, which is refused unless a rule names that address and port", egress.RuleFor(host.String(), port), refused.kind)
-		if host.Name == "" {
-			text += fmt.Sprintf("; the rule to add is %q", rule)
-		}
-		return nil, &egress.Error{Refused: true, Text: text}
+		return nil, a.refusedAddress(host, netip.AddrPortFrom(refused.addr, port), refused.kind)
 	}
 	conn, to, err := g.dial(ctx, open, port)
 	if err != nil {

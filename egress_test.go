@@ -542,11 +542,14 @@ func TestEgressIsSeen(t *testing.T) {
 	if err := box.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if a := got[2]; a.Err == nil || !strings.Contains(a.Err.Error(), `"10.0.0.1:443"`) || strings.Contains(a.Reason, "10.0.0.1") {
+		t.Errorf("of the private address: the sandbox is told %q, the service %v", a.Reason, a.Err)
+	}
 	addr := netip.MustParseAddrPort
 	want := []sandbox.EgressAttempt{
 		{ID: "egr_000001", Protocol: sandbox.EgressConnect, Host: "public.test", Port: 443, Verdict: sandbox.EgressAllowed, Rule: "public.test", Addr: addr("93.184.216.34:443"), Sent: 10, Received: 10},
 		{ID: "egr_000002", Protocol: sandbox.EgressConnect, Host: "other.test", Port: 22, Verdict: sandbox.EgressRefused, Rule: "other.test:22"},
-		{ID: "egr_000003", Protocol: sandbox.EgressConnect, Host: "private.test", Port: 443, Verdict: sandbox.EgressRefused, Rule: "10.0.0.1:443"},
+		{ID: "egr_000003", Protocol: sandbox.EgressConnect, Host: "private.test", Port: 443, Verdict: sandbox.EgressRefused},
 		{ID: "egr_000004", Protocol: sandbox.EgressConnect, Host: "nowhere.test", Port: 443, Verdict: sandbox.EgressFailed, Rule: "nowhere.test"},
 		{ID: "egr_000005", Protocol: sandbox.EgressConnect, Host: "2130706433", Port: 443, Verdict: sandbox.EgressRefused},
 		{ID: "egr_000006", Protocol: sandbox.EgressHTTP, Host: "public.test", Port: 80, Verdict: sandbox.EgressAllowed, Rule: "public.test", Addr: addr("93.184.216.34:80")},

@@ -8,11 +8,53 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend/fake"
 )
+
+// Rules say what may be connected to from inside, and the service sees what was tried.
+func ExampleSandbox_egress() {
+	ctx := context.Background()
+	b := fake.New(nil)
+	defer b.Close(ctx)
+	b.Handle("curl -sS http://example.com", func(p *fake.Process) int {
+		proxy, err := url.Parse(p.Getenv("HTTP_PROXY"))
+		if err != nil {
+			return 1
+		}
+		client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy), DialContext: p.Dial, DisableKeepAlives: true}}
+		resp, err := client.Get("http://example.com")
+		if err != nil {
+			return 1
+		}
+		defer resp.Body.Close()
+		io.Copy(p.Stdout, resp.Body)
+		return 0
+	})
+	sb, err := sandbox.New(ctx, b, &sandbox.Options{Config: sandbox.Config{
+		Egress: &sandbox.Egress{Allow: []string{"*.npmjs.org", "github.com:443"}},
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer sb.Close(ctx)
+	rec, err := sb.Run(ctx, sandbox.Command{Shell: "curl -sS http://example.com"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(rec.Stdout)
+	for _, attempt := range sb.Egress() {
+		fmt.Println(attempt.Host, attempt.Port, attempt.Verdict)
+	}
+	// Output:
+	// egress: example.com:80 is not allowed from this sandbox; the rule to add is "example.com:80"
+	// example.com 80 refused
+}
 
 // What a command serves on a port is reached without a network: as by any http.Client.
 func ExampleSandbox_dial() {

@@ -23,6 +23,7 @@
 //	GET    …/{id}/executions/{exec_id}/stream         follow its output, from any offset
 //	POST   …/{id}/executions/{exec_id}/stdin          write to it
 //	POST   …/{id}/executions/{exec_id}/signal         signal it
+//	GET    …/{id}/egress                              what has tried to get out, oldest first
 //	GET    …/{id}/terminal                            run a command on a terminal, over a WebSocket
 //	POST   …/{id}/terminal/tickets                    a ticket for a browser to open one
 //	GET    …/{id}/files                               read a file, list a directory

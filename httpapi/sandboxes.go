@@ -67,6 +67,8 @@ func routeSandboxes(path []string) (methods, error) {
 		return methods{http.MethodGet: openTerminal}, nil
 	case len(path) == 3 && path[1] == "terminal" && path[2] == "tickets":
 		return methods{http.MethodPost: issueTicket}, nil
+	case len(path) == 2 && path[1] == "egress":
+		return methods{http.MethodGet: listEgress}, nil
 	case len(path) == 2 && path[1] == "ports":
 		return methods{http.MethodPost: openPort}, nil
 	case len(path) >= 2 && path[1] == "files":

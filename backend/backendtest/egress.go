@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +28,7 @@ func egressCases() []Case {
 		Rule: "A backend whose Info.Egress is false refuses a Config.Egress with an error that wraps errors.ErrUnsupported; one whose Info.Egress is true creates with it.",
 		run: func(s *subject) {
 			cfg := s.withEgress()
-			cfg.ID = "sbx_egress"
+			cfg.ID = uniqueID()
 			i, err := s.backend.Create(s.ctx, cfg)
 			if err == nil {
 				defer s.closing("the instance", i.Destroy)
@@ -41,7 +42,7 @@ func egressCases() []Case {
 		Rule:  "Processes of the sandbox connect to the listener's address; bytes are exact, in both directions, however many; many connections do not mix.",
 		needs: needEgress,
 		run: func(s *subject) {
-			l := s.listen("sbx_one")
+			l := s.listen()
 			go echoAll(l)
 			var all errgroup.Group
 			for i := range 4 {
@@ -58,7 +59,7 @@ func egressCases() []Case {
 		Rule:  "The end of what a process sends is seen, and it can still be answered; by CloseWrite it sees the end of that.",
 		needs: needEgress,
 		run: func(s *subject) {
-			l := s.listen("sbx_one")
+			l := s.listen()
 			p, out := l.connect(strings.NewReader("first"))
 			conn := l.accept()
 			defer conn.Close()
@@ -76,7 +77,7 @@ func egressCases() []Case {
 		Rule:  "A deadline or a Close ends a Read of a listener's connection that waits, and after a deadline it can be read again.",
 		needs: needEgress,
 		run: func(s *subject) {
-			l := s.listen("sbx_one")
+			l := s.listen()
 			in, send := io.Pipe()
 			defer send.Close()
 			l.connect(in)
@@ -105,7 +106,7 @@ func egressCases() []Case {
 		Rule:  "A connection of a listener ends with the process that has made it and with the sandbox; Accept then returns an error that wraps net.ErrClosed, and so it does after Close.",
 		needs: needEgress,
 		run: func(s *subject) {
-			l := s.listen("sbx_one")
+			l := s.listen()
 			in, send := io.Pipe()
 			defer send.Close()
 			p, _ := l.connect(in)
@@ -123,7 +124,7 @@ func egressCases() []Case {
 			s.closing("the instance", l.instance.Destroy)
 			s.over(conn)
 			s.accepts(l)
-			other := s.listen("sbx_two")
+			other := s.listen()
 			other.Listener.Close()
 			s.accepts(other)
 		},
@@ -132,7 +133,7 @@ func egressCases() []Case {
 		Rule:  "With Config.Egress a process reaches neither another sandbox's listener nor anything of this machine.",
 		needs: needEgress,
 		run: func(s *subject) {
-			l, other := s.listen("sbx_one"), s.listen("sbx_two")
+			l, other := s.listen(), s.listen()
 			go echoAll(l)
 			go func() {
 				if conn, err := other.Accept(); err == nil {
@@ -244,11 +245,14 @@ type listening struct {
 	instance backend.Instance
 }
 
-// listen makes an instance of that id that listens. It ends with the backend.
-func (s *subject) listen(id string) *listening {
+// uniqueID returns an id that no case which runs at the same time has.
+func uniqueID() string { return "sbx_" + strings.ToLower(rand.Text()) }
+
+// listen makes an instance that listens. It ends with the backend.
+func (s *subject) listen() *listening {
 	s.Helper()
 	cfg := s.withEgress()
-	cfg.ID = id
+	cfg.ID = uniqueID()
 	i, err := s.backend.Create(s.ctx, cfg)
 	if err != nil {
 		s.Fatalf("create: %v", err)
