@@ -26,170 +26,186 @@ func egressCases() []Case {
 	return []Case{{
 		Name: "egress-is-held-or-refused",
 		Rule: "A backend whose Info.Egress is false refuses a Config.Egress with an error that wraps errors.ErrUnsupported; one whose Info.Egress is true creates with it.",
-		run: func(s *subject) {
-			cfg := s.withEgress()
-			cfg.ID = uniqueID()
-			i, err := s.backend.Create(s.ctx, cfg)
-			if err == nil {
-				defer s.closing("the instance", i.Destroy)
-			}
-			if promised := s.backend.Info().Egress; promised && err != nil || !promised && !errors.Is(err, errors.ErrUnsupported) {
-				s.Errorf("egress is promised: %t; create: %v", promised, err)
-			}
-		},
+		run:  egressIsHeldOrRefused,
 	}, {
 		Name:  "a-listener-is-reached",
 		Rule:  "Processes of the sandbox connect to the listener's address; bytes are exact, in both directions, however many; many connections do not mix.",
 		needs: needEgress,
-		run: func(s *subject) {
-			l := s.listen()
-			go echoAll(l)
-			var all errgroup.Group
-			for i := range 4 {
-				text := numbered(30_000 + i).all()
-				all.Go(func() error {
-					s.same("what came back", l.ask(text), text)
-					return nil
-				})
-			}
-			all.Wait()
-		},
+		run:   aListenerIsReached,
 	}, {
 		Name:  "a-listeners-connection-is-closed-by-halves",
 		Rule:  "The end of what a process sends is seen, and it can still be answered; by CloseWrite it sees the end of that.",
 		needs: needEgress,
-		run: func(s *subject) {
-			l := s.listen()
-			p, out := l.connect(strings.NewReader("first"))
-			conn := l.accept()
-			defer conn.Close()
-			if got, err := io.ReadAll(conn); string(got) != "first" || err != nil {
-				s.Errorf("what was sent is %q, %v", got, err)
-			}
-			io.WriteString(conn, "after")
-			if err := closeWrite(conn); err != nil {
-				s.Fatalf("close: %v", err)
-			}
-			s.same("what was answered", l.finish(p, out), "after")
-		},
+		run:   aListenersConnectionIsClosedByHalves,
 	}, {
 		Name:  "a-listeners-connection-has-deadlines",
 		Rule:  "A deadline or a Close ends a Read of a listener's connection that waits, and after a deadline it can be read again.",
 		needs: needEgress,
-		run: func(s *subject) {
-			l := s.listen()
-			in, send := io.Pipe()
-			defer send.Close()
-			l.connect(in)
-			conn := l.accept()
-			defer conn.Close()
-			if err := conn.SetReadDeadline(time.Now().Add(beatTime)); err != nil {
-				s.Fatalf("deadline: %v", err)
-			}
-			var timeout net.Error
-			if _, err := conn.Read(make([]byte, 1)); !errors.As(err, &timeout) || !timeout.Timeout() {
-				s.Errorf("read after the deadline: %v", err)
-			}
-			conn.SetReadDeadline(time.Time{})
-			io.WriteString(send, "x")
-			if n, err := conn.Read(make([]byte, 9)); n != 1 || err != nil {
-				s.Errorf("read after the deadline was lifted: %d bytes, %v", n, err)
-			}
-			closer := time.AfterFunc(beatTime, func() { conn.Close() })
-			defer closer.Stop()
-			if _, err := conn.Read(make([]byte, 1)); err == nil {
-				s.Errorf("read of a connection that was closed: no error")
-			}
-		},
+		run:   aListenersConnectionHasDeadlines,
 	}, {
 		Name:  "a-listener-ends",
 		Rule:  "A connection of a listener ends with the process that has made it and with the sandbox; Accept then returns an error that wraps net.ErrClosed, and so it does after Close.",
 		needs: needEgress,
-		run: func(s *subject) {
-			l := s.listen()
-			in, send := io.Pipe()
-			defer send.Close()
-			p, _ := l.connect(in)
-			conn := l.accept()
-			if err := p.Kill(); err != nil {
-				s.Errorf("kill: %v", err)
-			}
-			s.over(conn)
-			conn.Close()
-			in, send = io.Pipe()
-			defer send.Close()
-			l.connect(in)
-			conn = l.accept()
-			defer conn.Close()
-			s.closing("the instance", l.instance.Destroy)
-			s.over(conn)
-			s.accepts(l)
-			other := s.listen()
-			other.Listener.Close()
-			s.accepts(other)
-		},
+		run:   aListenerEnds,
 	}, {
 		Name:  "egress-has-one-way-out",
 		Rule:  "With Config.Egress a process reaches neither another sandbox's listener nor anything of this machine.",
 		needs: needEgress,
-		run: func(s *subject) {
-			l, other := s.listen(), s.listen()
-			go echoAll(l)
-			go func() {
-				if conn, err := other.Accept(); err == nil {
-					s.Errorf("a process has reached another sandbox's listener")
-					conn.Close()
-				}
-			}()
-			l.from("127.0.0.1", other.port())
-			for _, host := range machineAddrs(s) {
-				service, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-				if err != nil {
-					s.Logf("%s is not tried: %v", host, err)
-					continue
-				}
-				go echoAll(service)
-				s.same("what comes from this machine's "+host, l.from(host, service.Addr().(*net.TCPAddr).Port), "")
-				service.Close()
-			}
-			s.same("what comes from the sandbox's own listener", l.ask("x"), "x")
-		},
+		run:   egressHasOneWayOut,
 	}, {
 		Name:  "egress-is-decided",
 		Rule:  "A command finds the proxy in its environment, and it leads to what a rule allows, and to nothing else, with the reason.",
 		needs: needEgress,
-		run: func(s *subject) {
-			allowed := s.ask("CONNECT allowed.test:443 HTTP/1.1\r\nHost: allowed.test:443\r\n\r\nhello")
-			if !strings.HasSuffix(allowed, "\r\n\r\nhello") || !strings.HasPrefix(allowed, "HTTP/1.1 200 ") {
-				s.Errorf("of what is allowed: %q", allowed)
-			}
-			refused := s.ask("CONNECT refused.test:443 HTTP/1.1\r\nHost: refused.test:443\r\n\r\n")
-			if !strings.HasPrefix(refused, "HTTP/1.1 403 ") || !strings.Contains(refused, `"refused.test:443"`) {
-				s.Errorf("of what is not: %q", refused)
-			}
-			var verdicts []sandbox.EgressVerdict
-			for _, a := range s.Egress() {
-				verdicts = append(verdicts, a.Verdict)
-			}
-			s.same("the verdicts", fmt.Sprint(verdicts), "[allowed refused]")
-		},
+		run:   egressIsDecided,
 	}, {
 		Name:  "egress-leaves-nothing",
 		Rule:  "Connections out of a sandbox leave neither goroutines nor descriptors, whoever ends them.",
 		needs: needEgress,
 		alone: true,
-		run: func(s *subject) {
-			var use usage
-			for i := range full(300, 30) {
-				if i == 10 {
-					use = measure()
-				}
-				host := []string{"allowed.test", "refused.test"}[i%2]
-				s.ask("CONNECT " + host + ":443 HTTP/1.1\r\nHost: x\r\n\r\nhello")
-			}
-			s.flat(use)
-		},
+		run:   egressLeavesNothing,
 	}}
+}
+
+func egressIsHeldOrRefused(s *subject) {
+	cfg := s.withEgress()
+	cfg.ID = uniqueID()
+	i, err := s.backend.Create(s.ctx, cfg)
+	if err == nil {
+		defer s.closing("the instance", i.Destroy)
+	}
+	if promised := s.backend.Info().Egress; promised && err != nil || !promised && !errors.Is(err, errors.ErrUnsupported) {
+		s.Errorf("egress is promised: %t; create: %v", promised, err)
+	}
+}
+
+func aListenerIsReached(s *subject) {
+	l := s.listen()
+	go echoAll(l)
+	var all errgroup.Group
+	for i := range 4 {
+		text := numbered(30_000 + i).all()
+		all.Go(func() error {
+			s.same("what came back", l.ask(text), text)
+			return nil
+		})
+	}
+	all.Wait()
+}
+
+func aListenersConnectionIsClosedByHalves(s *subject) {
+	l := s.listen()
+	p, out := l.connect(strings.NewReader("first"))
+	conn := l.accept()
+	defer conn.Close()
+	if got, err := io.ReadAll(conn); string(got) != "first" || err != nil {
+		s.Errorf("what was sent is %q, %v", got, err)
+	}
+	io.WriteString(conn, "after")
+	if err := closeWrite(conn); err != nil {
+		s.Fatalf("close: %v", err)
+	}
+	s.same("what was answered", l.finish(p, out), "after")
+}
+
+func aListenersConnectionHasDeadlines(s *subject) {
+	l := s.listen()
+	in, send := io.Pipe()
+	defer send.Close()
+	l.connect(in)
+	conn := l.accept()
+	defer conn.Close()
+	if err := conn.SetReadDeadline(time.Now().Add(beatTime)); err != nil {
+		s.Fatalf("deadline: %v", err)
+	}
+	var timeout net.Error
+	if _, err := conn.Read(make([]byte, 1)); !errors.As(err, &timeout) || !timeout.Timeout() {
+		s.Errorf("read after the deadline: %v", err)
+	}
+	conn.SetReadDeadline(time.Time{})
+	io.WriteString(send, "x")
+	if n, err := conn.Read(make([]byte, 9)); n != 1 || err != nil {
+		s.Errorf("read after the deadline was lifted: %d bytes, %v", n, err)
+	}
+	closer := time.AfterFunc(beatTime, func() { conn.Close() })
+	defer closer.Stop()
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		s.Errorf("read of a connection that was closed: no error")
+	}
+}
+
+func aListenerEnds(s *subject) {
+	l := s.listen()
+	in, send := io.Pipe()
+	defer send.Close()
+	p, _ := l.connect(in)
+	conn := l.accept()
+	if err := p.Kill(); err != nil {
+		s.Errorf("kill: %v", err)
+	}
+	s.over(conn)
+	conn.Close()
+	in, send = io.Pipe()
+	defer send.Close()
+	l.connect(in)
+	conn = l.accept()
+	defer conn.Close()
+	s.closing("the instance", l.instance.Destroy)
+	s.over(conn)
+	s.accepts(l)
+	other := s.listen()
+	other.Listener.Close()
+	s.accepts(other)
+}
+
+func egressHasOneWayOut(s *subject) {
+	l, other := s.listen(), s.listen()
+	go echoAll(l)
+	go func() {
+		if conn, err := other.Accept(); err == nil {
+			s.Errorf("a process has reached another sandbox's listener")
+			conn.Close()
+		}
+	}()
+	l.from("127.0.0.1", other.port())
+	for _, host := range machineAddrs(s) {
+		service, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+		if err != nil {
+			s.Logf("%s is not tried: %v", host, err)
+			continue
+		}
+		go echoAll(service)
+		s.same("what comes from this machine's "+host, l.from(host, service.Addr().(*net.TCPAddr).Port), "")
+		service.Close()
+	}
+	s.same("what comes from the sandbox's own listener", l.ask("x"), "x")
+}
+
+func egressIsDecided(s *subject) {
+	allowed := s.ask("CONNECT allowed.test:443 HTTP/1.1\r\nHost: allowed.test:443\r\n\r\nhello")
+	if !strings.HasSuffix(allowed, "\r\n\r\nhello") || !strings.HasPrefix(allowed, "HTTP/1.1 200 ") {
+		s.Errorf("of what is allowed: %q", allowed)
+	}
+	refused := s.ask("CONNECT refused.test:443 HTTP/1.1\r\nHost: refused.test:443\r\n\r\n")
+	if !strings.HasPrefix(refused, "HTTP/1.1 403 ") || !strings.Contains(refused, `"refused.test:443"`) {
+		s.Errorf("of what is not: %q", refused)
+	}
+	var verdicts []sandbox.EgressVerdict
+	for _, a := range s.Egress() {
+		verdicts = append(verdicts, a.Verdict)
+	}
+	s.same("the verdicts", fmt.Sprint(verdicts), "[allowed refused]")
+}
+
+func egressLeavesNothing(s *subject) {
+	var use usage
+	for i := range full(300, 30) {
+		if i == 10 {
+			use = measure()
+		}
+		host := []string{"allowed.test", "refused.test"}[i%2]
+		s.ask("CONNECT " + host + ":443 HTTP/1.1\r\nHost: x\r\n\r\nhello")
+	}
+	s.flat(use)
 }
 
 // withEgress returns the harness's configuration with a rule.
