@@ -46,6 +46,7 @@ func sleepService() {
 	check(err)
 	sb, err := sandbox.New(context.Background(), b, &sandbox.Options{Config: sandbox.Config{
 		Lifetime: lifetime, Env: map[string]string{"KEPT": "yes"}, Labels: map[string]string{"room": "blue"},
+		Egress: &sandbox.Egress{Allow: []string{"allowed.test"}},
 	}})
 	check(err)
 	e, stream, err := sb.Follow(context.Background(), sandbox.Command{Shell: "echo kept >file; echo begun; sleep 5555"})
@@ -106,12 +107,15 @@ func TestRestart(t *testing.T) {
 		t.Fatalf("opened %v, %v", opened, err)
 	}
 	o := opened[0]
-	want := &backend.Config{ID: id, Lifetime: time.Hour, Env: map[string]string{"KEPT": "yes"}, Labels: map[string]string{"room": "blue"}}
+	want := &backend.Config{ID: id, Lifetime: time.Hour, Env: map[string]string{"KEPT": "yes"}, Labels: map[string]string{"room": "blue"}, Egress: &backend.Egress{Allow: []string{"allowed.test"}}}
 	if diff := cmp.Diff(want, o.Config); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
 	}
 	if age := time.Since(o.CreatedAt); age < 0 || age > time.Minute {
 		t.Errorf("created at %v", o.CreatedAt)
+	}
+	if _, err := o.Instance.(backend.Listener).Listen(ctx); err != nil {
+		t.Errorf("listen: %v", err)
 	}
 	var out strings.Builder
 	p, err := o.Instance.Start(ctx, &backend.Spec{Shell: "cat file; pwd; id -u; echo $HOME $" + imageEnv, Stdout: &out, Stderr: &out})
