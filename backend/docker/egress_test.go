@@ -56,7 +56,14 @@ func TestEgressAfterALostConnection(t *testing.T) {
 	p := newProxy(t, engine(t))
 	sb := newEgress(t, newBackend(t, docker.Options{Host: p.host}))
 	before := output(t, sb, "echo $HTTP_PROXY")
+	e, err := sb.Start(testContext(t), sandbox.Command{Shell: "sleep 6666"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.cut()
+	if _, err := e.Wait(testContext(t)); err != nil { // the loss is seen
+		t.Fatal(err)
+	}
 	p.restore()
 	if got := output(t, sb, "echo $HTTP_PROXY; wget -q -O - http://allowed.test/"); got != before+"from allowed.test\n" {
 		t.Errorf("got %q after %q", got, before)
