@@ -538,10 +538,10 @@ func TestEgressIsSeen(t *testing.T) {
 	box.send(connectTo("nowhere.test:443", ""))
 	box.send(connectTo("2130706433:443", ""))
 	box.send("GET http://public.test/ HTTP/1.0\r\n\r\n")
-	got := box.Egress()
 	if err := box.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	got := box.Egress()
 	if a := got[2]; a.Err == nil || !strings.Contains(a.Err.Error(), `"10.0.0.1:443"`) || strings.Contains(a.Reason, "10.0.0.1") {
 		t.Errorf("of the private address: the sandbox is told %q, the service %v", a.Reason, a.Err)
 	}
@@ -635,6 +635,9 @@ func TestEgressBytes(t *testing.T) {
 	if got := box.send(connectTo("public.test:443", "")); !strings.Contains(got, "403 egress: this sandbox has carried the 100000 bytes that it may") {
 		t.Errorf("answered %q", got)
 	}
+	if err := box.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	all := box.Egress()
 	if n := all[0].Sent + all[0].Received; n < 100_000 || n > 300_000 || all[0].Reason == "" {
 		t.Errorf("%+v", all[0])
@@ -655,6 +658,9 @@ func TestEgressTime(t *testing.T) {
 		io.WriteString(conn, connectTo("public.test:443", "echo\n"))
 		io.ReadAll(conn)
 	})
+	if err := box.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if all := box.Egress(); !strings.Contains(all[0].Reason, "50ms") || all[0].EndedAt.Sub(all[0].StartedAt) < 50*time.Millisecond {
 		t.Errorf("%+v", all[0])
 	}

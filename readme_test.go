@@ -32,6 +32,15 @@ func Example_short() {
 	}
 }
 
+func Example_egress() {
+	_ = func(ctx context.Context, b sandbox.Backend) (sandbox.Sandbox, error) {
+		sb, err := sandbox.New(ctx, b, &sandbox.Options{Config: sandbox.Config{
+			Egress: &sandbox.Egress{Allow: []string{"proxy.golang.org", "*.npmjs.org", "github.com:443"}},
+		}})
+		return sb, err
+	}
+}
+
 func Example() {
 	_ = func() error {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
