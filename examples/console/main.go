@@ -2,7 +2,7 @@
 // make sandboxes, run commands, type at a terminal, edit files.
 //
 //	go run -C examples/console .
-//	go run -C examples/console . -backend docker -image alpine
+//	go run -C examples/console . -backend docker -image alpine -egress 'github.com,*.npmjs.org'
 //
 // Open the URL that it prints. Behind its "#" is the key, made for this run: a browser
 // sends that part to nobody, and the page takes it out of the address bar. On Ctrl-C
@@ -54,6 +54,7 @@ func run(ctx context.Context, args []string) error {
 	addr := flags.String("addr", "127.0.0.1:8081", "`address` to listen on")
 	backendName := flags.String("backend", "local", "where commands run: local or docker")
 	image := flags.String("image", "", "docker's `image` for sandboxes; empty is debian:stable-slim")
+	egress := flags.String("egress", "", "comma-separated `rules` for what sandboxes may connect to, as in github.com,*.npmjs.org; not with local")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -77,7 +78,10 @@ func run(ctx context.Context, args []string) error {
 	key := "key_" + strings.ToLower(rand.Text())
 	h := httpapi.New(m, &httpapi.Options{
 		Authenticate: httpapi.BearerKeys(map[string]string{key: "console"}),
-		Logger:       log,
+		NewSandbox: func(context.Context, *httpapi.NewSandboxRequest) (*sandbox.CreateOptions, error) {
+			return &sandbox.CreateOptions{Config: sandbox.Config{Egress: rules(*egress)}}, nil
+		},
+		Logger: log,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/", page.Handler())
@@ -93,6 +97,14 @@ func run(ctx context.Context, args []string) error {
 	case <-ctx.Done():
 	}
 	return errors.Join(err, shutDown(server, h, m, b))
+}
+
+// rules returns what a list of rules allows, or nil where there is none.
+func rules(list string) *sandbox.Egress {
+	if list == "" {
+		return nil
+	}
+	return &sandbox.Egress{Allow: strings.Split(list, ",")}
 }
 
 // deployment returns a name that no other deployment on the same engine has: none on this

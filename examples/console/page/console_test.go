@@ -36,7 +36,16 @@ func serve(t *testing.T, info *sandbox.BackendInfo) *console {
 	t.Helper()
 	b := fake.New(&fake.Options{Info: info})
 	m := sandbox.NewManager(b, nil)
-	h := httpapi.New(m, &httpapi.Options{Authenticate: httpapi.BearerKeys(map[string]string{key: "owner"})})
+	h := httpapi.New(m, &httpapi.Options{
+		Authenticate: httpapi.BearerKeys(map[string]string{key: "owner"}),
+		NewSandbox: func(context.Context, *httpapi.NewSandboxRequest) (*sandbox.CreateOptions, error) {
+			var opts sandbox.CreateOptions
+			if b.Info().Egress {
+				opts.Config.Egress = &sandbox.Egress{Allow: []string{"127.0.0.1:1"}}
+			}
+			return &opts, nil
+		},
+	})
 	mux := http.NewServeMux()
 	mux.Handle("/", page.Handler())
 	mux.Handle("/v1/sandboxes", h.Sandboxes())
@@ -321,6 +330,34 @@ func TestConsole(t *testing.T) {
 		p.press(kb.Enter)
 		p.wait(text(".records tbody"), "Exit code 5 after ")
 		p.do(chromedp.Focus(chromedp.CSS("[role=tab][aria-selected=true]")))
+		p.press(kb.ArrowLeft)
+	})
+	t.Run("shows-what-has-tried-to-get-out", func(t *testing.T) {
+		p := p.in(t)
+		c.backend.Handle("get out", func(process *fake.Process) int {
+			for _, target := range []string{"127.0.0.1:1", "<b>.test:443", "other.test:443"} {
+				conn, err := process.Dial(context.Background(), "tcp", strings.TrimPrefix(process.Getenv("HTTP_PROXY"), "http://"))
+				if err != nil {
+					return 1
+				}
+				fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\n\r\n", target)
+				io.Copy(io.Discard, conn)
+				conn.Close()
+			}
+			return 0
+		})
+		if _, err := c.sandbox().Run(t.Context(), sandbox.Command{Shell: "get out"}); err != nil {
+			t.Fatal(err)
+		}
+		p.do(chromedp.Focus(chromedp.CSS("[role=tab][aria-selected=true]")))
+		p.press(kb.ArrowRight)
+		p.press(kb.ArrowRight)
+		p.wait(focus, "Egress")
+		p.wait(text(".egress .status"), "3 connections")
+		p.wait(text(".egress tbody"), `other.test:443 is not allowed from this sandbox; the rule to add is "other.test:443"`)
+		p.wait(text(".egress tbody"), "failed: 127.0.0.1:1 cannot be reached: connection refused")
+		p.do(chromedp.Focus(chromedp.CSS("[role=tab][aria-selected=true]")))
+		p.press(kb.ArrowLeft)
 		p.press(kb.ArrowLeft)
 	})
 	t.Run("removes-the-sandbox-and-its-terminal", func(t *testing.T) {

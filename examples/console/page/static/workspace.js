@@ -1,6 +1,7 @@
 // What can be done in one sandbox.
 
 import { commandPanel } from "./command.js";
+import { egressPanel } from "./egress.js";
 import { filesPanel } from "./files.js";
 import { historyPanel } from "./history.js";
 import { confirmed } from "./question.js";
@@ -31,6 +32,7 @@ export function openWorkspace(api, sandbox, removed) {
     terminalPanel(element.querySelector(".terminal"), api),
     filesPanel(element.querySelector(".files"), api),
     historyPanel(element.querySelector(".history"), api),
+    egressPanel(element.querySelector(".egress"), api),
   ];
   makeTabs(element, sandbox.id, (root) => panels.find((panel) => panel.root === root).shown?.());
 
