@@ -13,7 +13,7 @@ const module = "github.com/sandbox-go/sandbox"
 // names may import is also what lies below it. A package that is not here may
 // import nothing of the module.
 func layers() map[string][]string {
-	driver := []string{"backend", "backend/pump", "internal/agent/...", "internal/files", "internal/framing", "internal/proc", "internal/relay"}
+	driver := []string{"backend", "backend/pump", "internal/agent/...", "internal/files", "internal/framing", "internal/proc", "internal/workspace", "internal/relay"}
 	return map[string][]string{
 		".":                   {"backend", "internal/egress", "internal/files", "internal/text"},
 		"internal/egress":     {"internal/relay"},
@@ -24,6 +24,7 @@ func layers() map[string][]string {
 		"backend/docker":      driver,
 		"backend/backendtest": {".", "backend"},
 		"internal/agent/...":  driver,
+		"internal/workspace":  driver,
 		"internal/files":      {"backend", "internal/framing"},
 		"internal/proc":       driver,
 		"internal/faketest":   {".", "backend/...", "internal/..."}, // for tests only

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
+	"github.com/sandbox-go/sandbox/internal/workspace"
 )
 
 // errUnusable: the agent cannot make the image's directories what they must be.
@@ -59,7 +60,7 @@ func (i *instance) dialOnce(ctx context.Context, fresh bool, opts agentclient.Op
 
 func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh bool, opts agentclient.Options) (*connection, error) {
 	exec, err := b.api.ExecCreate(ctx, container, client.ExecCreateOptions{
-		User: "0:0", WorkingDir: "/", Cmd: agent.ServeCommand(agentPath, workspace, user, fresh),
+		User: "0:0", WorkingDir: "/", Cmd: agent.ServeCommand(agentPath, workspace.Dir, user, fresh),
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
 	})
 	if err != nil {

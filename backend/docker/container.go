@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent"
+	"github.com/sandbox-go/sandbox/internal/workspace"
 )
 
 // namePrefix begins the name of a sandbox's container; the sandbox's id ends it.
@@ -94,8 +95,8 @@ func (b *Backend) plan(cfg *backend.Config, img *image, program *program, now ti
 func (b *Backend) mounts(p *plan, cfg *backend.Config) ([]mount.Mount, error) {
 	mounts := []mount.Mount{
 		p.agent.mount(true),
-		{Type: mount.TypeVolume, Source: p.volume, Target: workspace},
-		{Type: mount.TypeVolume, Source: p.volume, Target: homeUser, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
+		{Type: mount.TypeVolume, Source: p.volume, Target: workspace.Dir},
+		{Type: mount.TypeVolume, Source: p.volume, Target: workspace.Alias, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
 	}
 	for _, given := range [][]backend.Mount{b.opts.Mounts, cfg.Mounts} {
 		for _, m := range given {

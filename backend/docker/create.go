@@ -10,6 +10,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/workspace"
 )
 
 // startTime bounds what creating a sandbox asks of the engine, pulls aside.
@@ -101,7 +102,7 @@ func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*in
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	i := b.newInstance(made.ID, p.name, p.volume, baseEnv(p.image.env, cfg.User, b.opts.Env), cfg, p.network)
+	i := b.newInstance(made.ID, p.name, p.volume, workspace.Environ(p.image.env, cfg.User, b.opts.Env), cfg, p.network)
 	i.fresh = true
 	if err := b.add(i); err != nil {
 		return nil, err

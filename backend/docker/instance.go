@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"path"
 	"sync"
 
 	"github.com/sandbox-go/sandbox/backend"
-	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
-	"github.com/sandbox-go/sandbox/internal/files"
+	"github.com/sandbox-go/sandbox/internal/workspace"
 )
 
 // An instance is one container with an agent in it.
@@ -43,7 +40,7 @@ func (b *Backend) newInstance(container, name, volume string, env []string, cfg 
 	alive, stop := context.WithCancelCause(context.Background())
 	i := &instance{
 		alive: alive, stop: stop,
-		b: b, container: container, name: name, volume: volume, env: env, user: cmp.Or(cfg.User, defaultUser), network: network,
+		b: b, container: container, name: name, volume: volume, env: env, user: cmp.Or(cfg.User, workspace.User), network: network,
 		gone: make(chan struct{}), linking: make(chan struct{}, 1),
 	}
 	if cfg.Egress != nil {
@@ -59,16 +56,12 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 	s := *spec
 	s.Env = spec.Environ(i.env)
 	s.User = cmp.Or(spec.User, i.user)
-	s.Dir = inWorkspace(spec.Dir)
 	for {
 		l, err := i.connect(ctx)
 		if err != nil {
 			return nil, unconnected(ctx, err)
 		}
-		p, err := startFirst(ctx, l, &s)
-		if spec.Dir == "" && errors.Is(err, backend.BadDirectory) {
-			p, err = i.startInOpen(ctx, l, &s)
-		}
+		p, err := workspace.Start(ctx, l.Start, &s)
 		switch {
 		case err == nil:
 			return p, nil
@@ -98,80 +91,6 @@ func unconnected(ctx context.Context, err error) error {
 		detail = "the sandbox cannot be reached: " + problem.Problem.Error() // the rest is the service's
 	}
 	return fmt.Errorf("%w: %w", &backend.StartError{Reason: backend.CannotStart, Detail: detail}, err)
-}
-
-// startFirst starts a command, and takes nothing of its input when that fails, so
-// that it can be tried again.
-func startFirst(ctx context.Context, l *link, s *backend.Spec) (backend.Process, error) {
-	if s.Stdin == nil {
-		return l.Start(ctx, s)
-	}
-	g := &gate{Reader: s.Stdin, over: make(chan struct{})}
-	first := *s
-	first.Stdin = g
-	p, err := l.Start(ctx, &first)
-	g.refused = err != nil
-	close(g.over)
-	return p, err
-}
-
-// A gate is an input that is read once the start is over, and is empty when the
-// start was refused.
-type gate struct {
-	io.Reader
-	over    chan struct{}
-	refused bool // valid once over is closed
-}
-
-func (g *gate) Read(p []byte) (int, error) {
-	<-g.over
-	if g.refused {
-		return 0, io.EOF
-	}
-	return g.Reader.Read(p)
-}
-
-// startInOpen starts a command in the start directory, which its user has closed to
-// itself, after it has been opened again. That it cannot be is no fault of who named
-// no directory.
-func (i *instance) startInOpen(ctx context.Context, l *link, s *backend.Spec) (backend.Process, error) {
-	opener := &files.Client{Program: agent.FilesCommand(), Start: func(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
-		spec.Dir, spec.User, spec.Env = "/", s.User, s.Env
-		return l.Start(ctx, spec)
-	}}
-	if err := opener.File(ctx, &backend.FileRequest{Op: backend.FileChmod, Name: workspace, Mode: 0o700}); err != nil {
-		return nil, closedStart(ctx, err)
-	}
-	p, err := l.Start(ctx, s)
-	if errors.Is(err, backend.BadDirectory) {
-		err = closedStart(ctx, err)
-	}
-	return p, err
-}
-
-// closedStart is the error of a command that was not started, since the start
-// directory could not be opened.
-func closedStart(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return &backend.StartError{
-		Reason: backend.CannotStart,
-		Detail: fmt.Sprintf("the start directory is closed to the commands' user: %v", err),
-	}
-}
-
-// inWorkspace returns dir as an absolute one. It is not cleaned: what ".." leads
-// to is for the kernel to say.
-func inWorkspace(dir string) string {
-	switch {
-	case dir == "":
-		return workspace
-	case path.IsAbs(dir):
-		return dir
-	default:
-		return workspace + "/" + dir
-	}
 }
 
 // Gone is closed when the container has died.

@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/workspace"
 )
 
 // detachWait is how long the agent of a service that died may take to end.
@@ -58,7 +59,7 @@ func (b *Backend) open(ctx context.Context, c container.Summary, until time.Time
 	if err := json.Unmarshal([]byte(c.Labels[labelConfig]), cfg); err != nil {
 		return nil, b.remove(ctx, c.ID, c.Labels[labelVolume])
 	}
-	i := b.newInstance(c.ID, namePrefix+c.Labels[labelID], c.Labels[labelVolume], baseEnv(found.Config.Env, cfg.User, b.opts.Env), cfg, string(found.HostConfig.NetworkMode))
+	i := b.newInstance(c.ID, namePrefix+c.Labels[labelID], c.Labels[labelVolume], workspace.Environ(found.Config.Env, cfg.User, b.opts.Env), cfg, string(found.HostConfig.NetworkMode))
 	if err := b.add(i); err != nil {
 		return nil, err
 	}
