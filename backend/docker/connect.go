@@ -11,56 +11,34 @@ import (
 
 	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
+	"github.com/sandbox-go/sandbox/internal/agent/contained"
 	"github.com/sandbox-go/sandbox/internal/workspace"
 )
 
 // errUnusable: the agent cannot make the image's directories what they must be.
 var errUnusable = errors.New("docker: the image's directories are of no use")
 
-// pausePoll is how often a paused container is looked at.
-const pausePoll = 100 * time.Millisecond
-
 // dialTime bounds one attempt to connect to an agent.
 const dialTime = 30 * time.Second
 
-// A connection is one to an agent: the streams of an exec.
-type connection struct {
-	*agentclient.Conn
-	exec   string // its id
-	stream *execStream
-}
+// A place is an instance as package contained sees it.
+type place instance
 
-// dialAgent starts an agent in the container and connects to it. A container
-// that is paused is waited for; one that ends, or an engine that hangs, is not.
-func (i *instance) dialAgent(ctx context.Context, opts agentclient.Options) (*connection, error) {
-	i.mu.Lock()
-	fresh := i.fresh
-	i.mu.Unlock()
-	for {
-		conn, err := i.dialOnce(ctx, fresh, opts)
-		if err == nil || ctx.Err() != nil || !i.check(ctx) || !i.isPaused() {
-			return conn, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(pausePoll):
-		}
-	}
-}
+var _ contained.Container = (*place)(nil)
 
-// dialOnce makes one attempt.
-func (i *instance) dialOnce(ctx context.Context, fresh bool, opts agentclient.Options) (*connection, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, dialTime, &Error{NoEngine, i.b.host, "see whether the engine hangs", nil})
+// Dial starts an agent in the container and connects to it.
+func (p *place) Dial(ctx context.Context, fresh bool, opts agentclient.Options) (*contained.Connection, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTime, &Error{NoEngine, p.b.host, "see whether the engine hangs", nil})
 	defer cancel()
-	defer context.AfterFunc(i.alive, cancel)()
-	conn, err := i.b.dialAgent(ctx, i.container, i.user, fresh, opts)
+	opts.HideOOM = !p.b.engine.tellsOOM()
+	conn, err := p.dial(ctx, fresh, opts)
 	return conn, unanswered(ctx, err)
 }
 
-func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh bool, opts agentclient.Options) (*connection, error) {
-	exec, err := b.api.ExecCreate(ctx, container, client.ExecCreateOptions{
-		User: "0:0", WorkingDir: "/", Cmd: agent.ServeCommand(agentPath, workspace.Dir, user, fresh),
+func (p *place) dial(ctx context.Context, fresh bool, opts agentclient.Options) (*contained.Connection, error) {
+	b := p.b
+	exec, err := b.api.ExecCreate(ctx, p.container, client.ExecCreateOptions{
+		User: "0:0", WorkingDir: "/", Cmd: agent.ServeCommand(agentPath, workspace.Dir, p.User(), fresh),
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
 	})
 	if err != nil {
@@ -77,7 +55,45 @@ func (b *Backend) dialAgent(ctx context.Context, container, user string, fresh b
 		if strings.Contains(said, agent.Unusable) {
 			err = fmt.Errorf("%w: %w", errUnusable, err)
 		}
-		return nil, fmt.Errorf("docker: connect to the agent in %.12s: %w%s", container, err, said)
+		return nil, fmt.Errorf("docker: connect to the agent in %.12s: %w%s", p.container, err, said)
 	}
-	return &connection{conn, exec.ID, stream}, nil
+	return &contained.Connection{Conn: conn, Env: p.env, Ending: func(ctx context.Context) string {
+		return fmt.Sprintf("docker: the agent in %s %s", p.name, b.execEnding(ctx, exec.ID)+stream.stderrText())
+	}}, nil
 }
+
+// execEnding says how an exec in a container that lives has ended, as far as that is
+// known.
+func (b *Backend) execEnding(ctx context.Context, exec string) string {
+	found, err := b.api.ExecInspect(ctx, exec, client.ExecInspectOptions{})
+	switch problem := problemOf(engineError(b.host, err)); {
+	case problem != "":
+		return "cannot be reached: " + problem
+	case err != nil || found.Running:
+		return "cannot be reached"
+	}
+	return ended(found.ExitCode, false)
+}
+
+// problemOf returns what those who run commands may know of an error: the rest is the
+// service's.
+func problemOf(err error) string {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Problem.Error()
+	}
+	return ""
+}
+
+// Look sees what became of the container.
+func (p *place) Look(ctx context.Context) bool { return (*instance)(p).check(ctx) }
+
+// Paused says that the container is paused, if it is.
+func (p *place) Paused() error {
+	if i := (*instance)(p); i.isPaused() {
+		return i.death("is paused")
+	}
+	return nil
+}
+
+// Brief says what those who run commands may know of an error.
+func (*place) Brief(err error) string { return problemOf(err) }

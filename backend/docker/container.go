@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent"
+	"github.com/sandbox-go/sandbox/internal/agent/contained"
 	"github.com/sandbox-go/sandbox/internal/workspace"
 )
 
@@ -48,7 +49,7 @@ func (b *Backend) plan(cfg *backend.Config, img *image, program *program, now ti
 	if cfg.Network != "" {
 		p.network = cfg.Network
 	}
-	if p.limits = limits(cfg.Limits, b.opts.Limits); p.limits.PIDs > 0 {
+	if p.limits = contained.FillLimits(cfg.Limits, b.opts.Limits); p.limits.PIDs > 0 {
 		p.limits.PIDs += pidReserve
 	}
 	p.ownVolume = client.VolumeCreateOptions{Name: p.volume, Labels: map[string]string{

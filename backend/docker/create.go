@@ -10,7 +10,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandbox-go/sandbox/backend"
-	"github.com/sandbox-go/sandbox/internal/workspace"
+	"github.com/sandbox-go/sandbox/internal/agent/contained"
 )
 
 // startTime bounds what creating a sandbox asks of the engine, pulls aside.
@@ -29,7 +29,7 @@ func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Inst
 		return nil, fmt.Errorf("docker: %w: with network %q commands have another way out than Config.Egress: leave the network %q",
 			errors.ErrUnsupported, network, noNetwork)
 	}
-	if err := enforced(limits(cfg.Limits, b.opts.Limits), b.engine.limits); err != nil {
+	if err := enforced(contained.FillLimits(cfg.Limits, b.opts.Limits), b.engine.limits); err != nil {
 		return nil, err
 	}
 	img, err := b.image(ctx, cmp.Or(cfg.Image, b.opts.Image))
@@ -102,8 +102,7 @@ func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*in
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	i := b.newInstance(made.ID, p.name, p.volume, workspace.Environ(p.image.env, cfg.User, b.opts.Env), cfg, p.network)
-	i.fresh = true
+	i := b.newInstance(made.ID, p.name, p.volume, p.image.env, cfg, p.network, true)
 	if err := b.add(i); err != nil {
 		return nil, err
 	}
@@ -115,7 +114,7 @@ func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*in
 		err = i.join(ctx, p)
 	}
 	if err != nil {
-		i.end(errDestroyed)
+		i.End(errDestroyed)
 		b.forget(i)
 		return nil, err
 	}
@@ -125,12 +124,12 @@ func (b *Backend) launch(ctx context.Context, cfg *backend.Config, p *plan) (*in
 // join makes the first connection to the agent, and sees whether the limits hold: an
 // engine may have dropped them without a word.
 func (i *instance) join(ctx context.Context, p *plan) error {
-	l, err := i.connect(ctx)
+	held, err := i.Connect(ctx)
 	switch {
 	case errors.Is(err, errUnusable):
 		return p.badImage(err)
 	case err != nil || i.b.engine.hidden:
 		return err
 	}
-	return enforced(p.limits, l.Limits())
+	return enforced(p.limits, held)
 }

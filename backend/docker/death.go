@@ -17,14 +17,14 @@ const killedExitCode = 137
 // check looks at the container, and notes when it is of no use any more. It
 // reports whether the engine answered.
 func (i *instance) check(ctx context.Context) bool {
-	if i.why() != nil {
+	if i.Alive().Err() != nil {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	found, err := i.b.api.ContainerInspect(ctx, i.container, client.ContainerInspectOptions{})
 	if noContainer(err) {
-		i.die(i.death("was removed"))
+		i.Die(i.death("was removed"))
 		return true
 	}
 	if err != nil {
@@ -39,7 +39,7 @@ func (i *instance) check(ctx context.Context) bool {
 		if state.OOMKilled {
 			i.noteOOM()
 		}
-		i.die(i.death(ended(state.ExitCode, i.oomKilled())))
+		i.Die(i.death(ended(state.ExitCode, i.oomKilled())))
 	}
 	return true
 }
@@ -53,9 +53,9 @@ func (i *instance) event(e events.Message) {
 		i.setPaused(e.Action == events.ActionPause)
 	case events.ActionDie:
 		code, _ := strconv.Atoi(e.Actor.Attributes["exitCode"])
-		i.die(i.death(ended(code, i.oomKilled())))
+		i.Die(i.death(ended(code, i.oomKilled())))
 	case events.ActionDestroy, podmanRemove:
-		i.die(i.death("was removed"))
+		i.Die(i.death("was removed"))
 	}
 }
 

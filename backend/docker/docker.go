@@ -169,7 +169,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	group.SetLimit(removeAtOnce)
 	for n, i := range left {
 		group.Go(func() error {
-			i.die(errClosed)
+			i.Die(errClosed)
 			errs[n] = i.Destroy(ctx)
 			return nil
 		})

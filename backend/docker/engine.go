@@ -13,6 +13,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/contained"
 )
 
 // An engine is what New found out about the engine.
@@ -121,7 +122,7 @@ func (e *engine) caveats() []string {
 	case unknownKernel:
 		caveats = append(caveats, "The engine's runtime is none that is known here: sandboxes may share the kernel of the engine's machine.")
 	}
-	if names := unenforced(backend.Limits{Memory: 1, CPUs: 1, PIDs: 1}, e.limits); len(names) > 0 {
+	if names := contained.Unenforced(backend.Limits{Memory: 1, CPUs: 1, PIDs: 1}, e.limits); len(names) > 0 {
 		caveats = append(caveats, "The engine does not enforce "+strings.Join(names, ", ")+
 			": a sandbox is only created where Options or Config say that it needs none, with a negative number.")
 	}
@@ -132,22 +133,6 @@ func (e *engine) caveats() []string {
 		caveats = append(caveats, "Which processes were killed for memory is not told.")
 	}
 	return caveats
-}
-
-// unenforced returns the names of the limits in want that are not kept by held,
-// where a zero field is unknown and a negative one is no limit.
-func unenforced(want, held backend.Limits) []string {
-	var names []string
-	look := func(name string, want, held float64) {
-		// The kernel rounds, but not by a hundredth.
-		if want > 0 && (held < 0 || held > 1.01*want) {
-			names = append(names, "Limits."+name)
-		}
-	}
-	look("Memory", float64(want.Memory), float64(held.Memory))
-	look("CPUs", want.CPUs, held.CPUs)
-	look("PIDs", float64(want.PIDs), float64(held.PIDs))
-	return names
 }
 
 // dropped returns the limits that an engine has dropped, by what it warned of when it
@@ -189,7 +174,7 @@ func (b *Backend) logWarnings(warnings []string) {
 // enforced returns an error that names the limits in want that are not kept by
 // held.
 func enforced(want, held backend.Limits) error {
-	names := unenforced(want, held)
+	names := contained.Unenforced(want, held)
 	if len(names) == 0 {
 		return nil
 	}

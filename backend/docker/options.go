@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/contained"
 )
 
 // Options say which engine to use and what sandboxes are made of. Nil and the
@@ -103,19 +104,10 @@ func (o *Options) resolve() Options {
 	r.Pull = cmp.Or(r.Pull, PullMissing)
 	r.Network = cmp.Or(r.Network, noNetwork)
 	r.TmpSize = cmp.Or(r.TmpSize, defaultTmpSize)
-	r.Limits = limits(r.Limits, backend.Limits{Memory: defaultMemory, CPUs: defaultCPUs, PIDs: defaultPIDs})
+	r.Limits = contained.FillLimits(r.Limits, backend.Limits{Memory: defaultMemory, CPUs: defaultCPUs, PIDs: defaultPIDs})
 	r.AbandonAfter = cmp.Or(r.AbandonAfter, defaultAbandonAfter)
 	r.Mounts = slices.Clone(r.Mounts)
 	r.Env = maps.Clone(r.Env)
 	r.Labels = maps.Clone(r.Labels)
 	return r
-}
-
-// limits fills the zero fields of l from those of def.
-func limits(l, def backend.Limits) backend.Limits {
-	return backend.Limits{
-		Memory: cmp.Or(l.Memory, def.Memory),
-		CPUs:   cmp.Or(l.CPUs, def.CPUs),
-		PIDs:   cmp.Or(l.PIDs, def.PIDs),
-	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandbox-go/sandbox/backend"
-	"github.com/sandbox-go/sandbox/internal/workspace"
 )
 
 // detachWait is how long the agent of a service that died may take to end.
@@ -59,11 +58,11 @@ func (b *Backend) open(ctx context.Context, c container.Summary, until time.Time
 	if err := json.Unmarshal([]byte(c.Labels[labelConfig]), cfg); err != nil {
 		return nil, b.remove(ctx, c.ID, c.Labels[labelVolume])
 	}
-	i := b.newInstance(c.ID, namePrefix+c.Labels[labelID], c.Labels[labelVolume], workspace.Environ(found.Config.Env, cfg.User, b.opts.Env), cfg, string(found.HostConfig.NetworkMode))
+	i := b.newInstance(c.ID, namePrefix+c.Labels[labelID], c.Labels[labelVolume], found.Config.Env, cfg, string(found.HostConfig.NetworkMode), false)
 	if err := b.add(i); err != nil {
 		return nil, err
 	}
-	if _, err := i.connect(ctx); err != nil {
+	if _, err := i.Connect(ctx); err != nil {
 		if ctx.Err() != nil || errors.Is(err, NoEngine) {
 			b.forget(i)
 			return nil, err

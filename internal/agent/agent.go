@@ -6,6 +6,7 @@
 //
 //	package           runs in                              talks to
 //	agentclient       the service                          serve; beside the service also supervise
+//	contained         the service                          serve, by way of agentclient
 //	modes/pid1        a container's first process          nobody
 //	modes/serve       the agent of a container, or that    agentclient, supervise
 //	                  beside the service

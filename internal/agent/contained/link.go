@@ -1,4 +1,4 @@
-package docker
+package contained
 
 import (
 	"context"
@@ -7,15 +7,22 @@ import (
 	"sync"
 	"time"
 
-	"github.com/moby/moby/client"
-
 	"github.com/sandbox-go/sandbox/backend"
+)
+
+// settleTime is within which it is to be known why a connection has ended.
+const settleTime = 5 * time.Second
+
+// How long to wait before what did not work is tried again.
+const (
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 5 * time.Second
 )
 
 // A link is one connection to the agent of a container.
 type link struct {
-	*connection
-	instance *instance
+	*Connection
+	instance *Instance
 
 	// settled is closed when the connection has ended and it is known why, or it
 	// cannot be found out in time.
@@ -31,9 +38,9 @@ func (l *link) follow() {
 	i.unlink(l)
 	settle := sync.OnceFunc(func() { close(l.settled) })
 	defer settle()
-	defer time.AfterFunc(answerTime, settle).Stop()
+	defer time.AfterFunc(settleTime, settle).Stop()
 	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
-		if !i.check(i.alive) || i.isPaused() {
+		if !i.container.Look(i.alive) || i.container.Paused() != nil {
 			settle()
 		} else if i.reconnect() {
 			return
@@ -51,8 +58,8 @@ func (l *link) explain(err error) error {
 	select {
 	case <-l.Done():
 	default:
-		if l.instance.isPaused() {
-			return fmt.Errorf("%w: %w", l.instance.death("is paused"), err)
+		if paused := l.instance.container.Paused(); paused != nil {
+			return fmt.Errorf("%w: %w", paused, err)
 		}
 		return err
 	}
@@ -63,22 +70,7 @@ func (l *link) explain(err error) error {
 	if cause := l.instance.why(); cause != nil {
 		return fmt.Errorf("%w: %w", cause, err)
 	}
-	return fmt.Errorf("docker: the agent in %s %s: %w", l.instance.name, l.agentEnding(), err)
-}
-
-// agentEnding says how the agent of a container that lives has ended, as far as that is
-// known.
-func (l *link) agentEnding() string {
-	ctx, cancel := context.WithTimeout(l.instance.alive, answerTime)
+	ctx, cancel := context.WithTimeout(l.instance.alive, settleTime)
 	defer cancel()
-	api, host := l.instance.b.api, l.instance.b.host
-	found, err := api.ExecInspect(ctx, l.exec, client.ExecInspectOptions{})
-	problem := (*Error)(nil)
-	switch {
-	case errors.As(engineError(host, err), &problem):
-		return "cannot be reached: " + problem.Problem.Error() // the rest is the service's
-	case err != nil || found.Running:
-		return "cannot be reached" + l.stream.stderrText()
-	}
-	return ended(found.ExitCode, false) + l.stream.stderrText()
+	return fmt.Errorf("%s: %w", l.Ending(ctx), err)
 }
