@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/local"
 )
@@ -202,6 +204,74 @@ func TestDestroyFindsWhatIsNobodys(t *testing.T) {
 	if alive(nap(6)) {
 		t.Error("it is alive")
 	}
+}
+
+// TestDestroyTogether checks that each of many sandboxes that are destroyed at the same
+// time is emptied of what is its user's, and that others are left alone.
+func TestDestroyTogether(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it needs root, which has a user for each sandbox")
+	}
+	b := newBackend(t, nil)
+	type owned struct {
+		backend.Instance
+		stranger *exec.Cmd // of the sandbox's user, and not started by the sandbox
+		ended    chan struct{}
+		file     string
+	}
+	all := make([]owned, 9)
+	for n := range all {
+		o := &all[n]
+		o.Instance = newInstance(t, b, fmt.Sprintf("sbx_%d", n))
+		o.file = fmt.Sprintf("/tmp/sandbox-together-%d-%d", os.Getpid(), n)
+		uid, err := strconv.Atoi(strings.TrimSpace(output(t, o, backend.Spec{Shell: "id -u; >" + o.file})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.stranger = exec.Command("sleep", "600")
+		o.stranger.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+		if err := o.stranger.Start(); err != nil {
+			t.Fatal(err)
+		}
+		o.ended = make(chan struct{})
+		go func() {
+			o.stranger.Wait()
+			close(o.ended)
+		}()
+	}
+	other, all := all[0], all[1:]
+	var together errgroup.Group
+	for _, o := range all {
+		together.Go(func() error { return o.Destroy(t.Context()) })
+	}
+	if err := together.Wait(); err != nil {
+		t.Error(err)
+	}
+	for _, o := range all {
+		eventually(t, "the end of a process", func() bool {
+			select {
+			case <-o.ended:
+				return true
+			default:
+				return false
+			}
+		})
+		if _, err := os.Stat(o.file); err == nil {
+			t.Errorf("%s is left", o.file)
+		}
+	}
+	select {
+	case <-other.ended:
+		t.Error("a process of another sandbox has ended")
+	default:
+	}
+	if _, err := os.Stat(other.file); err != nil {
+		t.Error(err)
+	}
+	if err := other.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+	<-other.ended
 }
 
 func TestUsersAreTheirOwn(t *testing.T) {

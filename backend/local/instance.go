@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -181,7 +182,7 @@ func (i *instance) destroy(done chan<- struct{}) {
 	if err == nil {
 		err = remove(i.root)
 		if i.user.own && i.used.Load() {
-			err = errors.Join(err, removeLeftovers(i.user.id))
+			err = errors.Join(err, i.backend.leftovers.ask(int64(i.user.id)))
 		}
 	}
 	i.mu.Lock()
@@ -225,8 +226,45 @@ func (i *instance) kill() error {
 		})
 	}
 	err := all.Wait()
-	if i.user.own {
-		err = i.backend.runner.sweep(context.Background(), i.user)
+	if i.user.own && i.used.Load() {
+		err = i.backend.sweep(int64(i.user.id))
 	}
 	return err
+}
+
+// How long a sweep goes on, and waits between two passes.
+const (
+	sweepTime = 10 * time.Second
+	passTime  = 10 * time.Millisecond
+)
+
+// sweep ends every process of a user that belongs to one sandbox.
+func (b *Backend) sweep(user int64) error {
+	for begin := time.Now(); ; time.Sleep(passTime) {
+		pass := b.sweeps.ask(user)
+		switch {
+		case pass.err != nil:
+			return pass.err
+		case len(pass.left) == 0:
+			return nil
+		case time.Since(begin) > sweepTime:
+			return &backend.SurvivorsError{Survivors: pass.left}
+		}
+	}
+}
+
+// A pass is what came of one pass over a user's processes.
+type pass struct {
+	left []backend.Survivor
+	err  error
+}
+
+// sweepOnce makes one pass over users.
+func (b *Backend) sweepOnce(users []int64) map[int64]pass {
+	left, err := b.runner.sweep(context.Background(), users)
+	passes := make(map[int64]pass)
+	for _, user := range users {
+		passes[user] = pass{left[user], err}
+	}
+	return passes
 }

@@ -3,4 +3,4 @@
 package local
 
 // removeLeftovers has nothing to do where sandboxes have no users of their own.
-func removeLeftovers(uint32) error { return nil }
+func removeLeftovers([]int64) map[int64]error { return nil }

@@ -83,6 +83,7 @@ func New(opts *Options) (*Backend, error) {
 		return nil, fmt.Errorf("local: %w", err)
 	}
 	b.runner = newRunner(b.base.path, b.opts.ProcessGroups)
+	b.sweeps.do, b.leftovers.do = b.sweepOnce, removeLeftovers
 	b.release = sync.OnceValue(b.close)
 	return b, nil
 }
@@ -93,6 +94,9 @@ type Backend struct {
 	base   *base
 	users  *users // nil when commands run as the service's own user
 	runner runner
+
+	sweeps    gatherer[pass]
+	leftovers gatherer[error]
 
 	release func() error // calls close once
 
@@ -113,8 +117,9 @@ type runner interface {
 	// files reaches what is below dir, with the rights of i's user.
 	files(i *instance, dir string) (backend.Filer, error)
 
-	// sweep ends every process of a user that belongs to one sandbox.
-	sweep(ctx context.Context, u identity) error
+	// sweep makes one pass over users each of which belongs to one sandbox: it kills
+	// every process of theirs. It returns what is left of each, which may be about to end.
+	sweep(ctx context.Context, users []int64) (map[int64][]backend.Survivor, error)
 
 	close()
 }

@@ -100,8 +100,12 @@ func (r *agentRunner) files(i *instance, dir string) (backend.Filer, error) {
 	return &files.Client{Start: i.Start, Program: agent.FilesCommand(), Root: dir}, nil
 }
 
-func (r *agentRunner) sweep(ctx context.Context, u identity) error {
-	return r.with(func(a *agentclient.Local) error { return a.Sweep(ctx, int64(u.id)) })
+func (r *agentRunner) sweep(ctx context.Context, users []int64) (left map[int64][]backend.Survivor, err error) {
+	err = r.with(func(a *agentclient.Local) error {
+		left, err = a.Sweep(ctx, users)
+		return err
+	})
+	return left, err
 }
 
 func (r *agentRunner) close() {

@@ -48,6 +48,8 @@ func (groupRunner) files(i *instance, dir string) (backend.Filer, error) {
 
 // sweep does nothing: a process that may signal as that user alone is what this
 // runner does not have.
-func (groupRunner) sweep(context.Context, identity) error { return nil }
+func (groupRunner) sweep(context.Context, []int64) (map[int64][]backend.Survivor, error) {
+	return nil, nil
+}
 
 func (groupRunner) close() {}

@@ -29,6 +29,8 @@ func (r noRunner) start(context.Context, *startRequest, *backend.Spec) (process,
 
 func (r noRunner) files(*instance, string) (backend.Filer, error) { return nil, r.prepare() }
 
-func (noRunner) sweep(context.Context, identity) error { return nil }
+func (noRunner) sweep(context.Context, []int64) (map[int64][]backend.Survivor, error) {
+	return nil, nil
+}
 
 func (noRunner) close() {}

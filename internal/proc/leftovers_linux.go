@@ -11,16 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RemoveIPC removes the System V shared memory, semaphores and queues of a user. What
-// the caller may not remove stays.
-func RemoveIPC(uid int) error {
-	var all error
-	for _, r := range ipcOf(uid) {
-		if errno := r.remove(); errno != 0 && errno != unix.EPERM && errno != unix.EINVAL && errno != unix.EIDRM {
-			all = errors.Join(all, os.NewSyscallError(r.table+"ctl", errno))
+// RemoveIPC removes the System V shared memory, semaphores and queues of users. What
+// the caller may not remove stays. It returns the errors by user.
+func RemoveIPC(uids ...int64) map[int64]error {
+	failed := make(map[int64]error)
+	for uid, all := range ipcOf(uids...) {
+		for _, r := range all {
+			if errno := r.remove(); errno != 0 && errno != unix.EPERM && errno != unix.EINVAL && errno != unix.EIDRM {
+				failed[uid] = errors.Join(failed[uid], os.NewSyscallError(r.table+"ctl", errno))
+			}
 		}
 	}
-	return all
+	return failed
 }
 
 // An ipc is something of System V's.
@@ -42,9 +44,9 @@ func (i ipc) remove() (errno unix.Errno) {
 	return errno
 }
 
-// ipcOf returns what is that user's.
-func ipcOf(uid int) []ipc {
-	var all []ipc
+// ipcOf returns what is each user's, as its owner or its maker.
+func ipcOf(uids ...int64) map[int64][]ipc {
+	all := make(map[int64][]ipc)
 	for table, id := range map[string]string{"shm": "shmid", "sem": "semid", "msg": "msqid"} {
 		f, err := os.Open("/proc/sysvipc/" + table)
 		if err != nil {
@@ -54,13 +56,19 @@ func ipcOf(uid int) []ipc {
 		lines.Scan()
 		header := strings.Fields(lines.Text())
 		at, owner, maker := slices.Index(header, id), slices.Index(header, "uid"), slices.Index(header, "cuid")
-		for user := strconv.Itoa(uid); lines.Scan(); {
+		for lines.Scan() {
 			fields := strings.Fields(lines.Text())
-			if len(fields) != len(header) || fields[owner] != user && fields[maker] != user {
+			if len(fields) != len(header) {
 				continue
 			}
-			if n, err := strconv.Atoi(fields[at]); err == nil {
-				all = append(all, ipc{table, n})
+			n, err := strconv.Atoi(fields[at])
+			if err != nil {
+				continue
+			}
+			for _, uid := range uids {
+				if user := strconv.FormatInt(uid, 10); fields[owner] == user || fields[maker] == user {
+					all[uid] = append(all[uid], ipc{table, n})
+				}
 			}
 		}
 		f.Close()
@@ -68,20 +76,22 @@ func ipcOf(uid int) []ipc {
 	return all
 }
 
-// hasKeys reports whether a user has keys or keyrings. To look for these themselves
+// keyUsers returns the users that have keys or keyrings. To look for these themselves
 // would make them, for good.
-func hasKeys(uid int) bool {
+func keyUsers() map[int64]bool {
+	users := make(map[int64]bool)
 	f, err := os.Open("/proc/key-users")
 	if err != nil {
-		return false // a kernel without keys
+		return users // a kernel without keys
 	}
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if user, _, _ := strings.Cut(strings.TrimSpace(lines.Text()), ":"); user == strconv.Itoa(uid) {
-			return true
+		user, _, _ := strings.Cut(strings.TrimSpace(lines.Text()), ":")
+		if uid, err := strconv.ParseInt(user, 10, 64); err == nil {
+			users[uid] = true
 		}
 	}
-	return false
+	return users
 }
 
 // clearKeys clears the keyrings of the calling thread's real user that outlive its

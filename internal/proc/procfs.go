@@ -107,24 +107,31 @@ func nameOf(pid int) string {
 	return strings.TrimSuffix(string(b), "\n")
 }
 
-// processesOf returns the processes of a user, by real, effective or saved uid:
-// any of them lets the user signal it.
-func processesOf(uid int) []int {
-	want := strconv.Itoa(uid)
-	var pids []int
+// processesOf returns the processes of each of some users, by real, effective or saved
+// uid: any of them lets the user signal it. It looks once at every process there is.
+func processesOf(uids ...int64) map[int64][]int {
+	wanted := make(map[string]int64)
+	for _, uid := range uids {
+		wanted[strconv.FormatInt(uid, 10)] = uid
+	}
+	found := make(map[int64][]int)
 	for _, name := range readNames("/proc") {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
 		b, _ := os.ReadFile("/proc/" + name + "/status")
-		_, uids, _ := strings.Cut(string(b), "\nUid:")
-		uids, _, _ = strings.Cut(uids, "\n")
-		if slices.Contains(strings.Fields(uids), want) {
-			pids = append(pids, pid)
+		_, line, _ := strings.Cut(string(b), "\nUid:")
+		line, _, _ = strings.Cut(line, "\n")
+		owners := strings.Fields(line)
+		slices.Sort(owners)
+		for _, owner := range slices.Compact(owners) {
+			if uid, ok := wanted[owner]; ok {
+				found[uid] = append(found[uid], pid)
+			}
 		}
 	}
-	return pids
+	return found
 }
 
 // CheckProcfs says what is wrong with /proc for the caller, who finds processes in

@@ -5,9 +5,9 @@ package proc
 import (
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -129,6 +129,9 @@ func (u *User) signal(s unix.Signal) {
 	<-c.done
 }
 
+// processes returns those of the user.
+func (u *User) processes() []int { return processesOf(int64(u.uid))[int64(u.uid)] }
+
 // stopped calls f while everything of the user is stopped. What was not stopped
 // before and is left goes on then.
 func (u *User) stopped(f func()) {
@@ -142,14 +145,14 @@ func (u *User) stopped(f func()) {
 		unix.FcntlFlock(uintptr(u.as.locks), unix.F_SETLK, &lock)
 	}()
 	before := make(map[int]string)
-	for _, pid := range processesOf(u.uid) {
+	for _, pid := range u.processes() {
 		if st := statOf(pid); st.state == 'T' {
 			before[pid] = st.start
 		}
 	}
 	u.signal(unix.SIGSTOP)
 	f()
-	for _, pid := range processesOf(u.uid) {
+	for _, pid := range u.processes() {
 		if st := statOf(pid); before[pid] != st.start {
 			u.resume(pid, st.start)
 		}
@@ -176,45 +179,44 @@ func (u *User) resume(pid int, start string) {
 	}
 }
 
-// Sweep ends every process of the user, and removes what would outlive them in the
-// kernel. It returns when it has seen that none is left, or with what is left after 10 s.
-func (u *User) Sweep() []backend.Survivor {
-	for begin := time.Now(); ; {
-		u.signal(unix.SIGKILL)
-		var left []backend.Survivor
-		for _, pid := range processesOf(u.uid) {
+// Sweep makes one pass over users each of which belongs to one sandbox alone: it kills
+// every process of theirs, and removes what would outlive these in the kernel. It returns
+// what is left of each user that has processes left, which may be about to end.
+func (i *UserSignaler) Sweep(uids []int64) map[int64][]backend.Survivor {
+	for _, uid := range uids {
+		i.User(int(uid)).signal(unix.SIGKILL)
+	}
+	left := make(map[int64][]backend.Survivor)
+	for uid, pids := range processesOf(uids...) {
+		for _, pid := range pids {
 			if statOf(pid).state != 0 && !dead(pid) {
-				left = append(left, backend.Survivor{PID: pid, Name: nameOf(pid)})
+				left[uid] = append(left[uid], backend.Survivor{PID: pid, Name: nameOf(pid)})
 			}
 		}
-		if len(left) == 0 {
-			u.forget()
-			return nil
-		}
-		if time.Since(begin) > killTime {
-			return left
-		}
-		time.Sleep(passTime)
 	}
+	i.forget(slices.DeleteFunc(slices.Clone(uids), func(uid int64) bool { return left[uid] != nil }))
+	return left
 }
 
-// forget removes the user's System V IPC and keys, as the user: root would need
-// CAP_SYS_ADMIN, and has keyrings of its own. The next holder of the number must not
-// find them.
-func (u *User) forget() {
-	left, keys := ipcOf(u.uid), hasKeys(u.uid)
-	if len(left) == 0 && !keys {
-		return
-	}
-	c := call{uid: u.uid, done: make(chan struct{})}
-	c.as = func() {
-		for _, i := range left {
-			i.remove()
+// forget removes the System V IPC and the keys of users of whom no process is left, as
+// each of them: root would need CAP_SYS_ADMIN, and has keyrings of its own. The next
+// holder of the number must not find them.
+func (i *UserSignaler) forget(uids []int64) {
+	left, keys := ipcOf(uids...), keyUsers()
+	for _, uid := range uids {
+		if len(left[uid]) == 0 && !keys[uid] {
+			continue
 		}
-		if keys {
-			clearKeys()
+		c := call{uid: int(uid), done: make(chan struct{})}
+		c.as = func() {
+			for _, i := range left[uid] {
+				i.remove()
+			}
+			if keys[uid] {
+				clearKeys()
+			}
 		}
+		i.calls <- c
+		<-c.done
 	}
-	u.as.calls <- c
-	<-c.done
 }

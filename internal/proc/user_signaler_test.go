@@ -30,8 +30,9 @@ func TestStoppedGoOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	user := proc.NewUserSignaler(locks).User(uid)
-	defer user.Sweep()
+	signaler := proc.NewUserSignaler(locks)
+	user := signaler.User(uid)
+	defer signaler.Sweep([]int64{uid})
 	pids := make([]int, 8)
 	for i := range pids {
 		// Its parent ends, so that it does not descend from the test.

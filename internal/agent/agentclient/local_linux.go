@@ -142,13 +142,11 @@ func (l *Local) Start(ctx context.Context, start *wire.Start, spec *backend.Spec
 	return p, nil
 }
 
-// Sweep ends every process of a user whose processes belong to one sandbox.
-func (l *Local) Sweep(ctx context.Context, uid int64) error {
-	left, err := l.pool.Sweep(ctx, uid)
-	if err == nil && len(left) > 0 {
-		err = &backend.SurvivorsError{Survivors: left}
-	}
-	return err
+// Sweep makes one pass over users each of which belongs to one sandbox: it kills every
+// process of theirs. It returns what is left of each user that has processes left, which
+// may be about to end.
+func (l *Local) Sweep(ctx context.Context, uids []int64) (map[int64][]backend.Survivor, error) {
+	return l.pool.Sweep(ctx, uids)
 }
 
 // listen hears the agent until it ends.

@@ -115,7 +115,7 @@ func (s *supervisor) serve() error {
 				return err
 			}
 		case *wire.Sweep:
-			err = s.answer(s.as.User(int(m.UID)).Sweep)
+			err = s.answer(func() []backend.Survivor { return s.sweep(m.UIDs) })
 		}
 		if err != nil {
 			return err
@@ -195,6 +195,14 @@ func (s *supervisor) answer(kill func() []backend.Survivor) error {
 	left := kill()
 	stop()
 	return s.send(&wire.Killed{Survivors: left})
+}
+
+// sweep makes one pass over users, and queues what it leaves of each.
+func (s *supervisor) sweep(uids []int64) []backend.Survivor {
+	for uid, left := range s.as.Sweep(uids) {
+		s.queue(&wire.Swept{UID: uid, Survivors: left})
+	}
+	return nil
 }
 
 // groupKillWait is how long what was signalled may take to end before it is looked for.

@@ -202,14 +202,22 @@ func (p *Pool) newSupervisor() (*supervisor, error) {
 	return s, nil
 }
 
-// Sweep ends every process of a user whose processes belong to one sandbox, and
-// returns what survives.
-func (p *Pool) Sweep(ctx context.Context, uid int64) ([]backend.Survivor, error) {
+// Sweep makes one pass over users each of which belongs to one sandbox: it kills every
+// process of theirs. It returns what is left of each user that has processes left, which
+// may be about to end.
+func (p *Pool) Sweep(ctx context.Context, uids []int64) (map[int64][]backend.Survivor, error) {
 	s, err := p.get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	left, err := s.peer().AskAlone(&wire.Sweep{UID: uid}, s.reader.Next)
+	left := make(map[int64][]backend.Survivor)
+	_, err = s.peer().AskAlone(&wire.Sweep{UIDs: uids}, func() (wire.Message, error) {
+		m, err := s.reader.Next()
+		if m, ok := m.(*wire.Swept); ok {
+			left[m.UID] = m.Survivors
+		}
+		return m, err
+	})
 	if err != nil {
 		p.giveUp(s, -1)
 		return nil, err

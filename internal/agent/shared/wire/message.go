@@ -38,6 +38,7 @@ var messages = [...]func() Message{
 	of[Working],
 	of[Listen],
 	of[Listening],
+	of[Swept],
 }
 
 func of[T any, M interface {
@@ -139,11 +140,18 @@ type Kill struct{}
 // work, and not stopped.
 type Working struct{}
 
-// Killed says what of the tree, or of the user, is left: nothing as a rule.
+// Killed says what of the tree is left: nothing as a rule.
 type Killed struct{ Survivors []backend.Survivor }
 
-// Sweep asks for the end of every process of UID. The answer is Killed.
-type Sweep struct{ UID int64 }
+// Sweep asks for one pass over users: every process of theirs is killed. A Swept comes for
+// each user that has processes left, which may be about to end, and then Killed.
+type Sweep struct{ UIDs []int64 }
+
+// Swept says what a Sweep has left of one user.
+type Swept struct {
+	UID       int64
+	Survivors []backend.Survivor
+}
 
 // Lost says that the outcome of the command will never be known.
 type Lost struct{ Why string }
@@ -293,10 +301,24 @@ func (*Discard) code(*codec)    {}
 func (*Kill) code(*codec)       {}
 func (*Working) code(*codec)    {}
 func (m *Killed) code(c *codec) { c.survivors(&m.Survivors) }
-func (m *Sweep) code(c *codec)  { codeInt(c, &m.UID) }
 func (m *Lost) code(c *codec)   { codeString(c, &m.Why) }
 func (m *Input) code(c *codec)  { codeInt(c, &m.Number) }
 func (m *Spawn) code(c *codec)  { codeInt(c, &m.ID) }
+
+func (m *Sweep) code(c *codec) {
+	n := c.length(len(m.UIDs))
+	if c.decoding && n > 0 {
+		m.UIDs = make([]int64, n)
+	}
+	for i := range m.UIDs {
+		codeInt(c, &m.UIDs[i])
+	}
+}
+
+func (m *Swept) code(c *codec) {
+	codeInt(c, &m.UID)
+	c.survivors(&m.Survivors)
+}
 
 func (m *Spawned) code(c *codec) {
 	codeInt(c, &m.ID)
