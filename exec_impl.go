@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"io"
@@ -22,8 +23,9 @@ type execImpl struct {
 	given   io.Reader // Command.Stdin, guarded
 	stdin   *stdin    // nil when it is not kept open
 	began   time.Time
-	number  int    // among those of the sandbox; it is guarded by sb.mu
 	release func() // gives the execution's slot back
+
+	listed, finished *list.Element // in sb's lists, or nil; guarded by sb.mu
 
 	ctx       context.Context // ends when the execution is to end; its cause says why
 	stop      context.CancelCauseFunc

@@ -1,10 +1,7 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"sync"
 )
 
@@ -68,8 +65,7 @@ func (sb *sandboxImpl) register(h *execImpl) error {
 		return err
 	}
 	sb.execs[h.id] = h
-	sb.enlisted++
-	h.number = sb.enlisted
+	h.listed = sb.order.PushBack(h)
 	if h.cmd.Key != "" {
 		sb.keys[h.cmd.Key] = h
 	}
@@ -81,11 +77,13 @@ func (sb *sandboxImpl) record(h *execImpl) {
 	sb.hooks.recorded(h) // first, so that whoever drops h finds it there
 	sb.mu.Lock()
 	if sb.execs[h.id] == h { // it may have been dropped already
-		sb.finished = append(sb.finished, h)
+		h.finished = sb.finished.PushBack(h)
 	}
 	var drop []*execImpl
-	if n := len(sb.finished) - max(sb.opts.Records, 0); n > 0 {
-		drop = slices.Clone(sb.finished[:n])
+	oldest := sb.finished.Front()
+	for range sb.finished.Len() - max(sb.opts.Records, 0) {
+		drop = append(drop, oldest.Value.(*execImpl))
+		oldest = oldest.Next()
 	}
 	sb.mu.Unlock()
 	for _, old := range drop {
@@ -98,11 +96,17 @@ func (sb *sandboxImpl) record(h *execImpl) {
 func (sb *sandboxImpl) forget(h *execImpl) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
+	if sb.execs[h.id] != h {
+		return
+	}
 	delete(sb.execs, h.id)
+	sb.order.Remove(h.listed)
+	if h.finished != nil {
+		sb.finished.Remove(h.finished)
+	}
 	if sb.keys[h.cmd.Key] == h {
 		delete(sb.keys, h.cmd.Key)
 	}
-	sb.finished = slices.DeleteFunc(sb.finished, func(other *execImpl) bool { return other == h })
 }
 
 func (sb *sandboxImpl) Exec(id string) (Exec, error) {
@@ -118,10 +122,9 @@ func (sb *sandboxImpl) Exec(id string) (Exec, error) {
 func (sb *sandboxImpl) Execs() []Exec {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
-	all := slices.SortedFunc(maps.Values(sb.execs), func(a, b *execImpl) int { return cmp.Compare(a.number, b.number) })
-	execs := make([]Exec, len(all))
-	for i, h := range all {
-		execs[i] = h
+	execs := make([]Exec, 0, sb.order.Len())
+	for e := sb.order.Front(); e != nil; e = e.Next() {
+		execs = append(execs, e.Value.(*execImpl))
 	}
 	return execs
 }

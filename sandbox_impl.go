@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"container/list"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -32,10 +33,10 @@ type sandboxImpl struct {
 	mu       sync.Mutex // guards all below
 	status   SandboxStatus
 	execs    map[string]*execImpl
-	enlisted int                      // how many there have been
+	order    list.List                // of *execImpl: those of execs, in the order of their start
 	keys     map[string]*execImpl     // of those with a Command.Key, by it
 	starting map[string]chan struct{} // keys whose execution somebody is about to start
-	finished []*execImpl              // those of execs that are over, oldest first
+	finished list.List                // of *execImpl: those of execs that are over, oldest first
 }
 
 // hooks are what a Manager does for its sandboxes.
