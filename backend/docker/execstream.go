@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"fmt"
@@ -13,10 +12,9 @@ import (
 )
 
 const (
-	execHeader = 8         // bytes before each piece: the stream, three zeros, the size
-	execStdout = 1         // the number of stdout
-	readBuffer = 256 << 10 // several of the engine's pieces, which have up to 32 KiB
-	maxStderr  = 4 << 10   // how much of stderr is kept
+	execHeader = 8       // bytes before each piece: the stream, three zeros, the size
+	execStdout = 1       // the number of stdout
+	maxStderr  = 4 << 10 // how much of stderr is kept
 )
 
 // An execStream is the stdin and stdout of an exec as one connection. The engine
@@ -24,7 +22,7 @@ const (
 // as it is. One goroutine may read while others write.
 type execStream struct {
 	net.Conn
-	r    *bufio.Reader
+	r    burstReader
 	left int // bytes of the present piece of stdout that have not been read
 
 	mu     sync.Mutex // guards stderr
@@ -32,7 +30,7 @@ type execStream struct {
 }
 
 func newExecStream(a client.ExecAttachResult) *execStream {
-	return &execStream{Conn: a.Conn, r: bufio.NewReaderSize(a.Reader, readBuffer)}
+	return &execStream{Conn: a.Conn, r: burstReader{from: a.Reader}}
 }
 
 // Read reads from the exec's stdout.
@@ -51,7 +49,7 @@ func (s *execStream) Read(p []byte) (int, error) {
 // stdout.
 func (s *execStream) next() error {
 	var header [execHeader]byte
-	if _, err := io.ReadFull(s.r, header[:]); err != nil {
+	if _, err := io.ReadFull(&s.r, header[:]); err != nil {
 		return err
 	}
 	size := int(binary.BigEndian.Uint32(header[4:]))
@@ -60,13 +58,13 @@ func (s *execStream) next() error {
 		return nil
 	}
 	kept := make([]byte, min(size, maxStderr))
-	if _, err := io.ReadFull(s.r, kept); err != nil {
+	if _, err := io.ReadFull(&s.r, kept); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	s.stderr = append(s.stderr, kept[:min(len(kept), maxStderr-len(s.stderr))]...)
 	s.mu.Unlock()
-	_, err := s.r.Discard(size - len(kept))
+	_, err := io.CopyN(io.Discard, &s.r, int64(size-len(kept)))
 	return err
 }
 

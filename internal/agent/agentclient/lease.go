@@ -18,6 +18,10 @@ type stream struct {
 	reader *wire.Reader
 }
 
+// streamBuffer is how much is read of a stream at once, in bytes: a few of the messages
+// about a command. What is longer is read past it.
+const streamBuffer = 512
+
 // maxIdleStreams is how many streams are kept for executions to come.
 const maxIdleStreams = 16
 
@@ -45,7 +49,7 @@ func (c *Conn) lease(ctx context.Context) (*streamLease, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.stream = &stream{s, wire.NewReader(bufio.NewReader(s))}
+		l.stream = &stream{s, wire.NewReader(bufio.NewReaderSize(s, streamBuffer))}
 	}
 	return l, nil
 }
@@ -78,6 +82,7 @@ func (c *Conn) open(ctx context.Context) (*yamux.Stream, error) {
 // keep takes a stream on which nothing is going on.
 func (c *Conn) keep(s *stream) {
 	s.Shrink()
+	s.reader.Shrink()
 	c.mu.Lock()
 	keep := len(c.idle) < maxIdleStreams
 	if keep {

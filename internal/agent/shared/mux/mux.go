@@ -17,25 +17,33 @@ const (
 	inputWindow  = 256 << 10
 )
 
+// How many streams may be waiting to be accepted. The service's side accepts none: there it
+// is how many it opens before it waits for the other side, and a session has room for as
+// many pointers from its start.
+const (
+	opening   = 256
+	accepting = 4096
+)
+
 // closeTime is after which a stream that was closed on this side gives its memory
 // back, whether the other side has closed it or is gone.
 const closeTime = 15 * time.Second
 
 // Client returns the service's side of a connection, which opens streams.
 func Client(conn io.ReadWriteCloser) (*yamux.Session, error) {
-	return yamux.Client(&joined{ReadWriteCloser: conn}, config(outputWindow))
+	return yamux.Client(&joined{ReadWriteCloser: conn}, config(outputWindow, opening))
 }
 
 // Server returns the container's side of a connection, which accepts streams.
 func Server(conn io.ReadWriteCloser) (*yamux.Session, error) {
-	return yamux.Server(&joined{ReadWriteCloser: conn}, config(inputWindow))
+	return yamux.Server(&joined{ReadWriteCloser: conn}, config(inputWindow, accepting))
 }
 
 // config leaves it to reading to notice that a connection has ended: an engine
 // that is slow, or a container that is paused, is not gone.
-func config(window uint32) *yamux.Config {
+func config(window uint32, backlog int) *yamux.Config {
 	c := yamux.DefaultConfig()
-	c.AcceptBacklog = 4096
+	c.AcceptBacklog = backlog
 	c.EnableKeepAlive = false
 	c.ConnectionWriteTimeout = time.Hour
 	c.StreamOpenTimeout = 0

@@ -93,6 +93,17 @@ func NewReader(r io.Reader) *Reader { return &Reader{r: r} }
 // keep is the size from which on a frame's buffer is not kept for the next.
 const keep = 256 << 10
 
+// little is the size of a frame's buffer that is always kept.
+const little = 512
+
+// Shrink gives back the memory that a large message has needed: the next may be long in
+// coming.
+func (r *Reader) Shrink() {
+	if cap(r.buf) > little {
+		r.buf = nil
+	}
+}
+
 // Next returns the next message. An Output's Data is valid until the next call.
 // The error is io.EOF when the stream ended between frames.
 func (r *Reader) Next() (Message, error) {
