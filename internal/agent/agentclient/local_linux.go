@@ -21,11 +21,8 @@ import (
 	"github.com/sandbox-go/sandbox/internal/proc"
 )
 
-// How many supervisors a service has ready ahead of need, and keeps at most.
-const (
-	minIdle = 2
-	maxIdle = 32
-)
+// idle says how many supervisors a service has that have nothing to do.
+var idle = pool.Idle{Ready: 2, Kept: 64, Most: 64, Quiet: 30 * time.Second}
 
 // A Local is an agent beside the service. Its methods may be called concurrently.
 type Local struct {
@@ -75,7 +72,7 @@ func NewLocal(dir string) (*Local, error) {
 		process.Wait()
 		return nil, fmt.Errorf("start the agent: %w", err)
 	}
-	l.pool = pool.New(l, minIdle, maxIdle)
+	l.pool = pool.New(l, idle)
 	go l.listen()
 	return l, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,11 +20,29 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
 )
 
-// How many supervisors are ready ahead of need in a container, and are kept at
-// most: each takes processes of the container's limit.
+// idle says how many supervisors there are in a container that have nothing to do. Each
+// takes processes and memory of its limits. What the engine's limit has beyond that of the
+// commands is enough for maxKept (backend/docker/agent.go); more of them are kept where
+// so many have just run at once, and only for as long as the next ones may take to come.
+func idle(limits *wire.Limits) pool.Idle {
+	kept := maxKept
+	if limits.Memory > 0 {
+		kept = min(max(int(limits.Memory/memoryShare/supervisorMemory), minKept), maxKept)
+	}
+	most := maxBrief
+	if kept < maxKept {
+		most = kept
+	}
+	return pool.Idle{Ready: 2, Kept: kept, Most: most, Quiet: 30 * time.Second, Brief: time.Second}
+}
+
 const (
-	minIdle = 2
-	maxIdle = 4
+	minKept  = 4
+	maxKept  = 16
+	maxBrief = 64
+
+	memoryShare      = 16      // all that are kept take this part of the memory limit
+	supervisorMemory = 2 << 20 // of one that has nothing to do, in bytes
 )
 
 // Container serves executions on stdin and stdout until they end. Before, it makes
@@ -48,7 +67,8 @@ func Container(home, user string, fresh bool) error {
 	if err := wire.Greet(conn); err != nil {
 		return err
 	}
-	if err := wire.Write(conn, limits()); err != nil {
+	seen := limits()
+	if err := wire.Write(conn, seen); err != nil {
 		return err
 	}
 	session, err := mux.Server(conn)
@@ -56,7 +76,7 @@ func Container(home, user string, fresh bool) error {
 		return err
 	}
 	runtime.GOMAXPROCS(1) // so that what one goroutine has for another wakes no thread
-	c := &container{spawner: n, pool: pool.New(&shared{spawner: n}, minIdle, maxIdle), inputs: newInputs(), oom: newOOMCounter()}
+	c := &container{spawner: n, pool: pool.New(&shared{spawner: n}, idle(seen)), inputs: newInputs(), oom: newOOMCounter()}
 	defer c.pool.Close()
 	ended := make(chan error)
 	go func() { ended <- c.accept(session) }() // not on the first thread, which the main goroutine keeps to itself

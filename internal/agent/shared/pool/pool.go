@@ -1,7 +1,8 @@
 //go:build linux && (amd64 || arm64)
 
 // Package pool is the owner's side of supervisors: it has a few ready, gives each
-// command one, and takes it back when nothing of the command is left.
+// command one, and takes it back when nothing of the command is left. It keeps as many as
+// are used at once, and lets go of what has had nothing to do for a while.
 package pool
 
 import (
@@ -9,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/peer"
@@ -33,15 +35,28 @@ var ErrClosed = peer.ErrEnded
 // maxSpawning is how many supervisors are started at once.
 const maxSpawning = 4
 
+// Idle says how many supervisors a Pool has that have nothing to do. A Go program takes
+// longer to start than most commands, so those that were just used are kept: where
+// commands come one after the other, that is as many as run at once.
+type Idle struct {
+	Ready int // are started ahead of need, and always kept
+	Kept  int // are kept for the time Quiet
+	Most  int // are kept for the time Brief
+
+	Quiet, Brief time.Duration
+}
+
 // A Pool is the supervisors of one owner. Its methods may be called concurrently.
 type Pool struct {
-	spawner          Spawner
-	minIdle, maxIdle int
-	tasks            sync.WaitGroup // spawns, and readers of supervisors
+	spawner Spawner
+	sizes   Idle
+	tasks   sync.WaitGroup // spawns, and readers of supervisors
 
 	mu       sync.Mutex // guards what follows
 	all      map[*supervisor]bool
-	idle     []*supervisor // the last is used first: its memory is warm
+	idle     []*supervisor // the last is used first: its memory is warm. The first is idle for longest
+	trimming *time.Timer   // calls trim
+	due      time.Time     // when trimming fires; zero when it does not
 	waiting  []chan result
 	spawning int
 	closed   bool
@@ -52,10 +67,11 @@ type result struct {
 	err error
 }
 
-// New returns a Pool that has minIdle supervisors ready ahead of need, and keeps
-// at most maxIdle that have nothing to do.
-func New(n Spawner, minIdle, maxIdle int) *Pool {
-	p := &Pool{spawner: n, minIdle: minIdle, maxIdle: maxIdle, all: make(map[*supervisor]bool)}
+// New returns a Pool of what n starts.
+func New(n Spawner, sizes Idle) *Pool {
+	p := &Pool{spawner: n, sizes: sizes, all: make(map[*supervisor]bool)}
+	p.trimming = time.AfterFunc(time.Hour, p.trim)
+	p.trimming.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.spawnLocked()
@@ -67,6 +83,7 @@ func New(n Spawner, minIdle, maxIdle int) *Pool {
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
+	p.trimming.Stop()
 	for s := range p.all {
 		s.conn.Close()
 	}
@@ -127,11 +144,46 @@ func (p *Pool) put(s *supervisor) {
 	case len(p.waiting) > 0:
 		p.waiting[0] <- result{s: s}
 		p.waiting = p.waiting[1:]
-	case len(p.idle) < p.maxIdle:
+	case len(p.idle) < p.sizes.Most:
+		s.idleSince = time.Now()
 		p.idle = append(p.idle, s)
+		p.trimLocked()
 	default:
-		delete(p.all, s)
-		s.conn.Close()
+		p.endLocked(s)
+	}
+}
+
+// endLocked ends a supervisor that has nothing to do.
+func (p *Pool) endLocked(s *supervisor) {
+	delete(p.all, s)
+	s.conn.Close()
+}
+
+// trim lets go of the supervisors that were not needed for long.
+func (p *Pool) trim() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.due = time.Time{}
+	p.trimLocked()
+}
+
+// trimLocked is trim, and has it called again when the next is due.
+func (p *Pool) trimLocked() {
+	for !p.closed && len(p.idle) > p.sizes.Ready {
+		keep := p.sizes.Quiet
+		if len(p.idle) > p.sizes.Kept {
+			keep = p.sizes.Brief
+		}
+		due := p.idle[0].idleSince.Add(keep)
+		if left := time.Until(due); left > 0 {
+			if p.due.IsZero() || due.Before(p.due) {
+				p.due = due
+				p.trimming.Reset(left)
+			}
+			return
+		}
+		p.endLocked(p.idle[0])
+		p.idle = slices.Delete(p.idle, 0, 1)
 	}
 }
 
@@ -153,7 +205,7 @@ func (p *Pool) giveUp(s *supervisor, uid int64) ([]backend.Survivor, error) {
 
 // spawnLocked starts as many supervisors as are missing.
 func (p *Pool) spawnLocked() {
-	missing := len(p.waiting) + max(p.minIdle-len(p.idle), 0)
+	missing := len(p.waiting) + max(p.sizes.Ready-len(p.idle), 0)
 	for !p.closed && p.spawning < min(missing, maxSpawning) {
 		p.spawning++
 		p.tasks.Go(p.spawn)

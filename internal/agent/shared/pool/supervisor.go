@@ -5,6 +5,7 @@ package pool
 import (
 	"bufio"
 	"net"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +19,8 @@ type supervisor struct {
 	rights   Rights
 	buffered *bufio.Reader // of what comes
 	reader   *wire.Reader  // of buffered, for one goroutine: whoever has the supervisor
+
+	idleSince time.Time // when it was given back; guarded by Pool.mu
 }
 
 func newSupervisor(conn *net.UnixConn, number int) *supervisor {

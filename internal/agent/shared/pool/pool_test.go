@@ -1,0 +1,92 @@
+//go:build linux && (amd64 || arm64)
+
+package pool_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/pool"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+)
+
+// A fakeSpawner starts goroutines that refuse every command, after a moment.
+type fakeSpawner struct {
+	t             *testing.T
+	spawned, live atomic.Int32
+	all           sync.WaitGroup
+}
+
+func (f *fakeSpawner) Spawn() (*net.UnixConn, int, error) {
+	ours, theirs := pair(f.t)
+	number := f.spawned.Add(1)
+	f.live.Add(1)
+	f.all.Go(func() {
+		defer f.live.Add(-1)
+		if wire.Greet(theirs) != nil {
+			return
+		}
+		for r := wire.NewReader(theirs); ; {
+			if _, err := r.Next(); err != nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond) // so that others are needed too
+			wire.Write(theirs, &wire.Refused{Err: backend.StartError{Reason: backend.NotFound}})
+		}
+	})
+	return ours, int(number), nil
+}
+
+func (f *fakeSpawner) KillOrphans(int, int64) ([]backend.Survivor, error) { return nil, nil }
+
+// atOnce starts n commands at the same time.
+func atOnce(t *testing.T, p *pool.Pool, n int) {
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			_, err := p.Start(context.Background(), &wire.Start{}, &backend.Spec{Stdout: io.Discard, Stderr: io.Discard})
+			if !errors.Is(err, backend.NotFound) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// What was used at once is kept for as long as it is used again and again, but for a few
+// no longer than the quiet time.
+func TestKept(t *testing.T) {
+	f := &fakeSpawner{t: t}
+	p := pool.New(f, pool.Idle{Ready: 1, Kept: 4, Most: 10, Quiet: 800 * time.Millisecond, Brief: 200 * time.Millisecond})
+	defer f.all.Wait()
+	defer p.Close()
+	atOnce(t, p, 8)
+	spawned := f.spawned.Load()
+	for range 5 {
+		time.Sleep(50 * time.Millisecond)
+		atOnce(t, p, 8)
+	}
+	if now := f.spawned.Load(); now > spawned+1 { // one more may have been made ready meanwhile
+		t.Errorf("%d were started for the first 8 commands, and %d after all", spawned, now)
+	}
+	for _, want := range []int32{4, 1} {
+		for begin := time.Now(); f.live.Load() > want; time.Sleep(time.Millisecond) {
+			if time.Since(begin) > 10*time.Second {
+				t.Fatalf("%d are kept, want %d", f.live.Load(), want)
+			}
+		}
+		if want == 4 {
+			time.Sleep(100 * time.Millisecond)
+			if n := f.live.Load(); n != want {
+				t.Errorf("%d are kept after the brief time, want %d", n, want)
+			}
+		}
+	}
+}
