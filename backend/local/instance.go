@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent"
+	"github.com/sandbox-go/sandbox/internal/files"
 )
 
 // An instance is a sandbox.
@@ -29,6 +31,8 @@ type instance struct {
 	env     []string
 	gone    chan struct{} // closed with the backend: a directory does not die
 	lose    func()        // closes gone
+
+	helpers *files.Client // has the runner's processes work on files
 
 	used      atomic.Bool // a command was started
 	restoring sync.Mutex  // held while restore changes directories
@@ -60,6 +64,7 @@ func (b *Backend) newInstance(id string) (_ *instance, err error) {
 		return nil, errors.Join(err, os.RemoveAll(i.root))
 	}
 	i.env = i.environ()
+	i.helpers = &files.Client{Start: i.Start, Program: agent.FilesCommand()}
 	return i, nil
 }
 

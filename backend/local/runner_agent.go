@@ -8,10 +8,8 @@ import (
 	"sync"
 
 	"github.com/sandbox-go/sandbox/backend"
-	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
-	"github.com/sandbox-go/sandbox/internal/files"
 	"github.com/sandbox-go/sandbox/internal/proc"
 )
 
@@ -97,7 +95,10 @@ func (r *agentRunner) start(ctx context.Context, o *startRequest, spec *backend.
 }
 
 func (r *agentRunner) files(i *instance, dir string) (backend.Filer, error) {
-	return &files.Client{Start: i.Start, Program: agent.FilesCommand(), Root: dir}, nil
+	if err := i.restore(); err != nil { // a process that was kept does not
+		return nil, err
+	}
+	return i.helpers.Below(dir), nil
 }
 
 func (r *agentRunner) sweep(ctx context.Context, users []int64) (left map[int64][]backend.Survivor, err error) {

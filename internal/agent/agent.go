@@ -57,8 +57,8 @@ func ServeCommand(path, home, user string, fresh bool) []string {
 // write where they must.
 const Unusable = wire.Unusable
 
-// FilesCommand returns the beginning of the command line of a files.Client, whose
-// process is the agent's program wherever that lies: a command's first process is
+// FilesCommand returns the command line of a files.Client's processes, which are the
+// agent's program wherever that lies: a command's first process is
 // a copy of its supervisor until it executes something else.
 func FilesCommand() []string { return []string{"/proc/self/exe", "files"} }
 

@@ -2,32 +2,31 @@ package files
 
 import (
 	"bufio"
-	"bytes"
-	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
-	"github.com/sandbox-go/sandbox/internal/framing"
 )
 
-// A Client is a backend.Filer that does each operation in a process of the sandbox,
-// as its user.
+// A Client has files worked on by processes of a sandbox, as its user. A process does one
+// operation after the other: to start one takes several times as long as most of them. It
+// is kept for quietTime after its last, like a supervisor, and is a command like any other:
+// what ends the sandbox's commands ends it. Its methods may be called concurrently.
 type Client struct {
 	// Start starts a command in the sandbox.
 	Start func(context.Context, *backend.Spec) (backend.Process, error)
 
-	// Program is the beginning of the command line that runs Main.
+	// Program is the command line that runs Main.
 	Program []string
 
-	// Root is the directory that no name may lead out of, or empty.
-	Root string
+	mu     sync.Mutex // guards what follows
+	closed bool
+	idle   []*helper // the last is used first
+	timer  *time.Timer
 }
-
-var _ backend.Filer = (*Client)(nil)
 
 const (
 	// maxError bounds what is read of an error, and maxInfo what is read of one
@@ -35,15 +34,46 @@ const (
 	maxError = 64 << 10
 	maxInfo  = 64 << 10
 
-	// tidyTime is how long a process whose input was broken off may take to begin, and
-	// to remove what it has begun. A busy machine needs more than a second.
-	tidyTime = 5 * time.Second
+	// maxIdle is how many processes are kept that have nothing to do, for quietTime.
+	maxIdle   = 4
+	quietTime = 10 * time.Second
 )
 
-// File implements [backend.Filer].
-func (c *Client) File(ctx context.Context, r *backend.FileRequest) error {
+var _ backend.Filer = (*Client)(nil)
+
+// File implements [backend.Filer]. Names lead everywhere; relative ones begin in the
+// directory in which the processes start.
+func (c *Client) File(ctx context.Context, r *backend.FileRequest) error { return c.file(ctx, "", r) }
+
+// Below returns the files below the directory root, out of which no name leads.
+func (c *Client) Below(root string) backend.Filer { return below{c, root} }
+
+type below struct {
+	client *Client
+	root   string
+}
+
+func (b below) File(ctx context.Context, r *backend.FileRequest) error {
+	return b.client.file(ctx, b.root, r)
+}
+
+// Close ends the processes that have nothing to do, and has none kept from now on.
+func (c *Client) Close() {
+	c.mu.Lock()
+	idle := c.idle
+	c.idle, c.closed = nil, true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.mu.Unlock()
+	for _, h := range idle {
+		h.end()
+	}
+}
+
+func (c *Client) file(ctx context.Context, root string, r *backend.FileRequest) error {
 	if r.Found == nil {
-		return c.do(ctx, r, r.Output)
+		return c.do(ctx, root, r, r.Output)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	lines, w := io.Pipe()
@@ -52,7 +82,7 @@ func (c *Client) File(ctx context.Context, r *backend.FileRequest) error {
 	go func() {
 		defer close(done)
 		defer stop()
-		w.CloseWithError(c.do(ctx, r, w))
+		w.CloseWithError(c.do(ctx, root, r, w))
 	}()
 	defer func() {
 		cancel()
@@ -75,101 +105,75 @@ func (c *Client) File(ctx context.Context, r *backend.FileRequest) error {
 }
 
 // do has a process do r, and write to out, which may be nil.
-func (c *Client) do(ctx context.Context, r *backend.FileRequest, out io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var stderr capped
-	stdout := &sink{w: out, failed: cancel}
-	spec := &backend.Spec{Argv: slices.Concat(c.Program, []string{c.Root, encodeRequest(r)}), Stdout: stdout, Stderr: &stderr}
-	if err := ctx.Err(); err != nil {
+func (c *Client) do(ctx context.Context, root string, r *backend.FileRequest, out io.Writer) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		h, err := c.take(ctx, r)
+		if err != nil {
+			return err
+		}
+		err = h.do(ctx, root, r, out)
+		switch {
+		case h.reusable:
+			c.keep(h)
+		case h.used && !h.begun():
+			continue // a command may have ended or stopped it while it had nothing to do
+		}
 		return err
 	}
-	var input *io.PipeReader
-	starting := ctx
-	if r.Content != nil {
-		input = framed(r.Content)
-		defer input.Close()
-		spec.Stdin = input
-		// A start that is given up kills a process that may have begun.
-		var cancel context.CancelFunc
-		starting, cancel = lasting(ctx, tidyTime)
-		defer cancel()
-	}
-	p, err := c.Start(starting, spec)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return fmt.Errorf("%s %s: %w", r.Op, r.Name, err)
-	}
-	over := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		if input != nil {
-			input.CloseWithError(framing.ErrIncomplete)
-			select {
-			case <-over:
-			case <-time.After(tidyTime):
-			}
-		}
-		p.Kill()
-	})
-	exit, err := p.Exit()
-	<-p.OutputOver()
-	close(over)
-	switch {
-	case !stop():
-		return cmp.Or(stdout.err, ctx.Err())
-	case err != nil:
-		return fmt.Errorf("%s %s: %w", r.Op, r.Name, err)
-	case exit.Signal != 0:
-		return fmt.Errorf("%s %s: the agent was ended by %v", r.Op, r.Name, exit.Signal)
-	case exit.Code != 0:
-		return decodeError(string(r.Op), stderr.String())
-	}
-	return nil
 }
 
-// lasting returns a context that ends d after ctx.
-func lasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-time.After(d):
-			cancel()
-		case <-later.Done():
-		}
-	})
-	return later, func() { stop(); cancel() }
-}
-
-// framed returns content with its end said in-band. A Read of content that blocks when
-// the result is closed is left behind.
-func framed(content io.Reader) *io.PipeReader {
-	r, w := io.Pipe()
-	go func() { w.CloseWithError(framing.Copy(w, content)) }()
-	return r
-}
-
-// A sink takes what a process writes, and never fails itself.
-type sink struct {
-	w      io.Writer
-	failed func() // is called when w has
-	err    error
-}
-
-func (s *sink) Write(p []byte) (int, error) {
-	if s.w != nil && s.err == nil {
-		if _, s.err = s.w.Write(p); s.err != nil {
-			s.failed()
+// take returns a process that has nothing to do.
+func (c *Client) take(ctx context.Context, r *backend.FileRequest) (*helper, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n := len(c.idle); n > 0; n = len(c.idle) {
+		h := c.idle[n-1]
+		c.idle = slices.Delete(c.idle, n-1, n)
+		if !h.ended() {
+			return h, nil
 		}
 	}
-	return len(p), nil
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	return c.start(ctx, r)
 }
 
-// capped keeps the beginning of what is written to it.
-type capped struct{ bytes.Buffer }
+// keep takes a process that has nothing to do.
+func (c *Client) keep(h *helper) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || len(c.idle) == maxIdle {
+		go h.end()
+		return
+	}
+	h.idleSince = time.Now()
+	c.idle = append(c.idle, h)
+	if c.timer == nil {
+		c.timer = time.AfterFunc(quietTime, c.trim)
+	} else if len(c.idle) == 1 {
+		c.timer.Reset(quietTime)
+	}
+}
 
-func (b *capped) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), maxError-b.Len())])
-	return len(p), nil
+// trim ends the processes that have had nothing to do for long. The first is idle for
+// longest.
+func (c *Client) trim() {
+	c.mu.Lock()
+	var quiet []*helper
+	for len(c.idle) > 0 && !c.closed {
+		left := quietTime - time.Since(c.idle[0].idleSince)
+		if left > 0 {
+			c.timer.Reset(left)
+			break
+		}
+		quiet = append(quiet, c.idle[0])
+		c.idle = slices.Delete(c.idle, 0, 1)
+	}
+	c.mu.Unlock()
+	for _, h := range quiet {
+		h.end()
+	}
 }

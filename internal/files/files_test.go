@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "files" {
-		os.Exit(files.Main(os.Args[2:]))
+		os.Exit(files.Main())
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -40,16 +40,19 @@ type process struct {
 	exit backend.Exit
 }
 
-func (p *process) Exited() <-chan struct{}                      { return p.over }
-func (p *process) Exit() (backend.Exit, error)                  { <-p.over; return p.exit, nil }
-func (p *process) OutputOver() <-chan struct{}                  { return p.over }
-func (p *process) DiscardOutput()                               {}
-func (p *process) Signal(context.Context, backend.Signal) error { return nil }
-func (p *process) Kill() error                                  { p.cmd.Process.Kill(); <-p.over; return nil }
+func (p *process) Exited() <-chan struct{}     { return p.over }
+func (p *process) Exit() (backend.Exit, error) { <-p.over; return p.exit, nil }
+func (p *process) OutputOver() <-chan struct{} { return p.over }
+func (p *process) DiscardOutput()              {}
+func (p *process) Signal(_ context.Context, s backend.Signal) error {
+	return p.cmd.Process.Signal(syscall.Signal(s))
+}
+func (p *process) Kill() error { p.cmd.Process.Kill(); <-p.over; return nil }
 
-// through returns a Client whose processes are this test's program in dir.
-func through(dir, root string) *files.Client {
-	return &files.Client{Program: []string{os.Args[0], "files"}, Root: root, Start: func(_ context.Context, spec *backend.Spec) (backend.Process, error) {
+// through returns a Client whose processes are this test's program in dir, until the test
+// ends.
+func through(t *testing.T, dir string) *files.Client {
+	c := &files.Client{Program: []string{os.Args[0], "files"}, Start: func(_ context.Context, spec *backend.Spec) (backend.Process, error) {
 		cmd := exec.Command(spec.Argv[0], spec.Argv[1:]...)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, spec.Stdout, spec.Stderr
 		if spec.Stdin != nil {
@@ -78,6 +81,8 @@ func through(dir, root string) *files.Client {
 		}()
 		return p, nil
 	}}
+	t.Cleanup(c.Close)
+	return c
 }
 
 // A filer has a method for each operation.
@@ -148,11 +153,11 @@ func each(t *testing.T, f func(t *testing.T, dir string, fl filer)) {
 	})
 	t.Run("process-with-root", func(t *testing.T) {
 		dir := t.TempDir()
-		f(t, dir, filer{through(dir, ".")})
+		f(t, dir, filer{through(t, dir).Below(".")})
 	})
 	t.Run("process-everywhere", func(t *testing.T) {
 		dir := t.TempDir()
-		f(t, dir, filer{through(dir, "")})
+		f(t, dir, filer{through(t, dir)})
 	})
 }
 
@@ -511,27 +516,18 @@ func TestEveryFieldOfARequestTravels(t *testing.T) {
 	}
 }
 
-// A write that is given up while its process starts leaves nothing, though a start that is
-// given up kills what it has begun.
+// An operation that is given up while its process starts leaves nothing.
 func TestGivenUpWhileItStarts(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	c := through(dir, "")
+	c := through(t, dir)
 	start := c.Start
 	c.Start = func(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
 		p, err := start(ctx, spec)
-		for entries := 0; entries == 0 && err == nil; time.Sleep(time.Millisecond) {
-			list, _ := os.ReadDir(dir)
-			entries = len(list)
-		}
+		must(t, err)
 		cancel()
-		select {
-		case <-ctx.Done():
-			p.Kill()
-			return nil, ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-			return p, err
-		}
+		p.Kill()
+		return nil, ctx.Err()
 	}
 	content, w := io.Pipe()
 	defer w.Close()
@@ -541,5 +537,65 @@ func TestGivenUpWhileItStarts(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("left %v", left)
+	}
+}
+
+// Operations that come one after the other have one process, also after one that fails.
+// What a command does to a process that has nothing to do is not seen by the next
+// operation.
+func TestKeptProcess(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "start")
+	must(t, os.Mkdir(dir, 0o700))
+	c := through(t, dir)
+	fl := filer{c}
+	var started []*process
+	start := c.Start
+	c.Start = func(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
+		p, err := start(ctx, spec)
+		if err == nil {
+			started = append(started, p.(*process))
+		}
+		return p, err
+	}
+	write := func(text string) {
+		t.Helper()
+		must(t, fl.Write(t.Context(), "f", strings.NewReader(text), 0o600))
+		if got := read(t, fl, "f", 0, 0); got != text {
+			t.Errorf("got %q, want %q", got, text)
+		}
+	}
+	signal := func(s syscall.Signal) { must(t, started[len(started)-1].cmd.Process.Signal(s)) }
+	for _, step := range []struct {
+		name      string
+		do        func()
+		processes int
+	}{
+		{"first", func() {}, 1},
+		{"next", func() {}, 1},
+		{"after-an-error", func() { wantCause(t, "a read", readError(t, fl, "none"), fs.ErrNotExist) }, 1},
+		{"after-a-broken-write", func() {
+			if err := fl.Write(t.Context(), "f", iotest.ErrReader(io.ErrUnexpectedEOF), 0o600); err == nil {
+				t.Error("it is whole")
+			}
+		}, 2},
+		{"killed", func() { signal(syscall.SIGKILL); <-started[1].Exited() }, 3},
+		{"about-to-be-killed", func() {
+			signal(syscall.SIGSTOP)
+			go func() {
+				time.Sleep(50 * time.Millisecond)
+				signal(syscall.SIGKILL)
+			}()
+		}, 4},
+		{"stopped", func() { signal(syscall.SIGSTOP) }, 4},
+		{"another-start-directory", func() {
+			must(t, os.Rename(dir, dir+".old"))
+			must(t, os.Mkdir(dir, 0o700))
+		}, 4},
+	} {
+		step.do()
+		write(step.name)
+		if n := len(started); n != step.processes {
+			t.Fatalf("%s: %d processes, want %d", step.name, n, step.processes)
+		}
 	}
 }

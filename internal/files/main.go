@@ -8,51 +8,126 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/framing"
 )
 
-// Main does what a Client asks for, as a process of its own: args are a root, or
-// "" for everywhere, and a request. It answers on stdout, and what went wrong on
-// stderr with a non-zero exit code, which it returns.
-func Main(args []string) int {
-	if err := run(args); err != nil {
-		fmt.Fprint(os.Stderr, encodeError(err))
+// Main does what a Client asks for, one operation after the other, as a process of its own,
+// until its stdin ends. It returns the exit code. Operations begin in the directory in
+// which it was started.
+func Main() int {
+	start, err := os.Getwd()
+	in := bufio.NewReader(os.Stdin)
+	for more := true; more && err == nil; {
+		if _, end := in.Peek(1); end == io.EOF {
+			return 0
+		}
+		more, err = serve(in, start)
+	}
+	if err != nil {
+		fmt.Fprint(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-func run(args []string) error {
-	if len(args) != 2 {
-		return errors.New("want a root and a request")
-	}
-	r, err := decodeRequest(args[1])
+// serve does one operation, and reports whether another can follow. After an error it has
+// not begun.
+func serve(in io.Reader, start string) (more bool, err error) {
+	line, err := io.ReadAll(framing.NewReader(in))
 	if err != nil {
-		return err
+		return false, err
 	}
-	tree := Everywhere()
-	if args[0] != "" {
-		root, err := os.OpenRoot(args[0])
-		if err != nil {
-			return err
-		}
-		defer root.Close()
-		tree = In(root, ".")
+	root, r, err := decodeCall(string(line))
+	if err != nil {
+		return false, err
 	}
-	out := bufio.NewWriterSize(os.Stdout, 64<<10)
-	r.Content, r.Output = framing.NewReader(os.Stdin), out
+	if err := os.Chdir(start); err != nil { // it may be another by now, or closed
+		return false, err
+	}
+	if err := framing.End(os.Stdout); err != nil {
+		return false, err
+	}
+	w := bufio.NewWriterSize(os.Stdout, 64<<10)
+	out := bufio.NewWriterSize(framing.NewWriter(w), 32<<10)
+	r.Output = out
 	if r.Op == backend.FileStat || r.Op == backend.FileList {
 		r.Found = func(i backend.FileInfo) bool { return encodeInfo(out, i) == nil }
 	}
-	err = tree.File(context.Background(), r)
-	return errors.Join(err, out.Flush()) // also what came before an error
+	content := &whole{Reader: r.Content, end: r.Content == nil}
+	if r.Content != nil {
+		content.Reader = framing.NewReader(in)
+		r.Content = content
+	}
+	problem := operate(root, r)
+	out.Flush() // also what came before an error
+	framing.End(w)
+	sign, text := signLast, ""
+	if content.end {
+		sign = signMore
+	}
+	if problem != nil {
+		text = encodeError(problem)
+	}
+	framing.Copy(w, strings.NewReader(string(sign)+text))
+	return content.end, w.Flush()
 }
 
-// requestFormat is one line. Quoted strings keep bytes that are not UTF-8.
-const requestFormat = "%q %d %q %q %d %d %d\n"
+// operate does r below root, or everywhere where that is empty.
+func operate(root string, r *backend.FileRequest) error {
+	if root == "" {
+		return Everywhere().File(context.Background(), r)
+	}
+	below, err := os.OpenRoot(root)
+	if err != nil {
+		return err
+	}
+	defer below.Close()
+	return In(below, ".").File(context.Background(), r)
+}
+
+// A whole is content, and knows whether it was read to its end.
+type whole struct {
+	io.Reader
+	end bool
+}
+
+func (w *whole) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	w.end = w.end || err == io.EOF
+	return n, err
+}
+
+// callFormat is one line: a root or nothing, whether content follows, and the request.
+// Quoted strings keep bytes that are not UTF-8.
+const (
+	callFormat    = "%q %t "
+	requestFormat = "%q %d %q %q %d %d %d\n"
+)
+
+func encodeCall(root string, r *backend.FileRequest) string {
+	return fmt.Sprintf(callFormat, root, r.Content != nil) + encodeRequest(r)
+}
+
+// decodeCall returns a request whose Content is not nil where content follows.
+func decodeCall(line string) (root string, r *backend.FileRequest, err error) {
+	in := strings.NewReader(line)
+	content := false
+	if _, err = fmt.Fscanf(in, callFormat, &root, &content); err != nil {
+		return "", nil, err
+	}
+	rest, err := io.ReadAll(in)
+	if err != nil {
+		return "", nil, err
+	}
+	if r, err = decodeRequest(string(rest)); err == nil && content {
+		r.Content = in
+	}
+	return root, r, err
+}
 
 func encodeRequest(r *backend.FileRequest) string {
 	return fmt.Sprintf(requestFormat, r.Op, r.Flags, r.Name, r.To, r.Mode, r.Offset, r.Limit)

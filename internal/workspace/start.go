@@ -67,6 +67,7 @@ func startInOpen(ctx context.Context, start Starter, s *backend.Spec) (backend.P
 		spec.Dir, spec.User, spec.Env = "/", s.User, s.Env
 		return start(ctx, spec)
 	}}
+	defer opener.Close()
 	if err := opener.File(ctx, &backend.FileRequest{Op: backend.FileChmod, Name: Dir, Mode: 0o700}); err != nil {
 		return nil, closedStart(ctx, err)
 	}

@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
-	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
-	"github.com/sandbox-go/sandbox/internal/files"
 )
 
 // pausePoll is how often a paused container is looked at.
@@ -19,7 +17,7 @@ const pausePoll = 100 * time.Millisecond
 
 // File works on the container's files, by a process of its user.
 func (i *Instance) File(ctx context.Context, r *backend.FileRequest) error {
-	return (&files.Client{Start: i.Start, Program: agent.FilesCommand()}).File(ctx, r)
+	return i.helpers.File(ctx, r)
 }
 
 // Dial connects to a port through the agent, so a network is not needed.

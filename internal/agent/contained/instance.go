@@ -8,7 +8,9 @@ import (
 	"sync"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
+	"github.com/sandbox-go/sandbox/internal/files"
 	"github.com/sandbox-go/sandbox/internal/workspace"
 )
 
@@ -37,6 +39,7 @@ type Instance struct {
 	user       string
 	background *sync.WaitGroup
 	listener   *agentclient.Listener // nil without Options.Egress
+	helpers    *files.Client
 
 	alive context.Context         // ends with the reason, by Die or by End; no new link is made then
 	stop  context.CancelCauseFunc // ends alive
@@ -57,6 +60,7 @@ func New(opts Options) *Instance {
 		alive: alive, stop: stop,
 		gone: make(chan struct{}), linking: make(chan struct{}, 1),
 	}
+	i.helpers = &files.Client{Start: i.Start, Program: agent.FilesCommand()}
 	if opts.Egress {
 		i.listener = agentclient.NewListener()
 		context.AfterFunc(alive, func() { i.listener.Close() })

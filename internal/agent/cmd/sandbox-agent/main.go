@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/sandbox-go/sandbox/internal/agent/modes/harden"
 	"github.com/sandbox-go/sandbox/internal/agent/modes/pid1"
 	"github.com/sandbox-go/sandbox/internal/agent/modes/serve"
 	"github.com/sandbox-go/sandbox/internal/agent/modes/supervise"
@@ -36,7 +37,9 @@ func main() {
 		}
 		err = serve.Container(home, user, len(os.Args) > 4)
 	case "files":
-		os.Exit(files.Main(os.Args[2:]))
+		if err = harden.NotDumpable(); err == nil { // commands have the same user
+			os.Exit(files.Main())
+		}
 	case "init":
 		err = pid1.Main(os.Args[2:])
 	default:
