@@ -6,14 +6,16 @@ import (
 	"io"
 	"os/exec"
 	"slices"
-	"sync"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/docker"
 )
 
@@ -23,30 +25,33 @@ type way struct {
 	do   func() error
 }
 
-// compare runs each way as a sub-benchmark, and says by how much the median of the
-// first differs from the others'.
+// compare does each way in turns with the others, and reports the median of each and, of
+// the first, its ratio to each of the others in the same run.
 func compare(b *testing.B, bytes int64, ways ...way) {
-	medians := make([]time.Duration, len(ways))
-	for n, way := range ways {
-		b.Run(way.name, func(b *testing.B) {
-			b.SetBytes(bytes)
-			var took []time.Duration
-			for b.Loop() {
-				begin := time.Now()
-				if err := way.do(); err != nil {
-					b.Fatal(err)
-				}
-				took = append(took, time.Since(begin))
+	took := make([][]time.Duration, len(ways))
+	for b.Loop() {
+		for n, way := range ways {
+			begin := time.Now()
+			if err := way.do(); err != nil {
+				b.Fatal(err)
 			}
-			slices.Sort(took)
-			medians[n] = took[len(took)/2]
-			b.ReportMetric(float64(medians[n])/1e6, "p50-ms")
-		})
-	}
-	for n := 1; n < len(ways); n++ {
-		if medians[0] > 0 && medians[n] > 0 {
-			b.Logf("p50 of %s is %.2f of %s", ways[0].name, float64(medians[0])/float64(medians[n]), ways[n].name)
+			took[n] = append(took[n], time.Since(begin))
 		}
+	}
+	median := func(n int) float64 {
+		slices.Sort(took[n])
+		return float64(took[n][len(took[n])/2])
+	}
+	first := median(0)
+	b.ReportMetric(0, "ns/op")
+	for n, way := range ways {
+		b.ReportMetric(median(n)/1e6, "ms/"+way.name)
+		if n > 0 {
+			b.ReportMetric(first/median(n), ways[0].name+"/"+way.name)
+		}
+	}
+	if bytes > 0 {
+		b.ReportMetric(float64(bytes)/1e6/(first/1e9), "MB/s")
 	}
 }
 
@@ -84,42 +89,52 @@ func dockerExec(api *client.Client, container string, cmd []string) error {
 	return err
 }
 
+// BenchmarkEcho runs echo hi, so many at once.
 func BenchmarkEcho(b *testing.B) {
 	api := engine(b)
-	sb := newSandbox(b, newBackend(b, docker.Options{}), nil)
-	compare(b, 0,
-		way{"sandbox", func() error { return runEcho(sb) }},
-		way{"os-exec", func() error { return exec.Command(echo[0], echo[1:]...).Run() }},
-		way{"docker-exec", func() error { return dockerExec(api, containerOf(sb), echo) }},
-	)
+	for _, n := range []int{1, 4, 16, 64} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			sb := newSandbox(b, newBackend(b, docker.Options{Limits: backend.Limits{CPUs: -1}}), nil)
+			atOnce := func(do func() error) func() error {
+				return func() error {
+					var all errgroup.Group
+					for range n {
+						all.Go(do)
+					}
+					return all.Wait()
+				}
+			}
+			compare(b, 0,
+				way{"sandbox", atOnce(func() error { return runEcho(sb) })},
+				way{"os-exec", atOnce(func() error { return exec.Command(echo[0], echo[1:]...).Run() })},
+				way{"docker-exec", atOnce(func() error { return dockerExec(api, containerOf(sb), echo) })},
+			)
+		})
+	}
 }
 
-// Each operation is 64 commands at once.
-func BenchmarkEcho64(b *testing.B) {
-	api := engine(b)
+// BenchmarkFile writes and reads a file of 1 KiB.
+func BenchmarkFile(b *testing.B) {
 	sb := newSandbox(b, newBackend(b, docker.Options{}), nil)
-	at64 := func(do func() error) func() error {
-		return func() error {
-			var all sync.WaitGroup
-			errs := make([]error, 64)
-			for n := range errs {
-				all.Go(func() { errs[n] = do() })
-			}
-			all.Wait()
-			return errors.Join(errs...)
-		}
+	content := make([]byte, 1<<10)
+	for _, file := range []way{
+		{"write", func() error { return sb.Files().WriteFile(b.Context(), "f", content, nil) }},
+		{"read", func() error {
+			_, err := sb.Files().ReadFile(b.Context(), "f", nil)
+			return err
+		}},
+	} {
+		b.Run(file.name, func(b *testing.B) {
+			compare(b, 0, file, way{"echo", func() error { return runEcho(sb) }})
+		})
 	}
-	compare(b, 0,
-		way{"sandbox", at64(func() error { return runEcho(sb) })},
-		way{"docker-exec", at64(func() error { return dockerExec(api, containerOf(sb), echo) })},
-	)
 }
 
 func BenchmarkStream(b *testing.B) {
-	const size = 256 << 20
+	const size = 64 << 20
 	api := engine(b)
 	sb := newSandbox(b, newBackend(b, docker.Options{}), nil)
-	zeros := []string{"head", "-c", "268435456", "/dev/zero"}
+	zeros := []string{"head", "-c", "67108864", "/dev/zero"}
 	compare(b, size,
 		way{"sandbox", func() error {
 			ctx := context.Background()
@@ -145,10 +160,10 @@ func BenchmarkStream(b *testing.B) {
 
 // From nothing to the first result.
 func BenchmarkSandbox(b *testing.B) {
-	backend := newBackend(b, docker.Options{})
+	back := newBackend(b, docker.Options{})
 	ctx := context.Background()
 	for b.Loop() {
-		sb, err := sandbox.New(ctx, backend, nil)
+		sb, err := sandbox.New(ctx, back, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

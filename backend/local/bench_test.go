@@ -42,35 +42,54 @@ func newSandbox(b *testing.B) sandbox.Sandbox {
 	return sb
 }
 
-// BenchmarkRun runs echo hi, in turns with os/exec, and reports medians.
+// BenchmarkRun runs echo hi, so many at once, in turns with os/exec, and reports medians.
 func BenchmarkRun(b *testing.B) {
-	sb := newSandbox(b)
-	var ours, theirs []time.Duration
-	for b.Loop() {
-		theirs = append(theirs, timed(func() { echoExec(b) }))
-		ours = append(ours, timed(func() { echo(b, sb) }))
-	}
-	report(b, median(ours), median(theirs))
-}
-
-// BenchmarkRun64 runs 64 times echo hi at once, in turns with os/exec.
-func BenchmarkRun64(b *testing.B) {
-	sb := newSandbox(b)
-	atOnce := func(f func()) time.Duration {
-		return timed(func() {
-			var all sync.WaitGroup
-			for range 64 {
-				all.Go(f)
+	for _, n := range []int{1, 4, 16, 64} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			sb := newSandbox(b)
+			atOnce := func(f func()) time.Duration {
+				return timed(func() {
+					var all sync.WaitGroup
+					for range n {
+						all.Go(f)
+					}
+					all.Wait()
+				})
 			}
-			all.Wait()
+			atOnce(func() { echo(b, sb) }) // starts supervisors
+			var ours, theirs []time.Duration
+			for b.Loop() {
+				theirs = append(theirs, atOnce(func() { echoExec(b) }))
+				ours = append(ours, atOnce(func() { echo(b, sb) }))
+			}
+			report(b, median(ours), median(theirs))
 		})
 	}
-	var ours, theirs []time.Duration
+}
+
+// BenchmarkFile writes and reads a file of 1 KiB, in turns with echo hi, and reports each
+// as a ratio to that.
+func BenchmarkFile(b *testing.B) {
+	sb := newSandbox(b)
+	content := make([]byte, 1<<10)
+	var write, read, run []time.Duration
 	for b.Loop() {
-		theirs = append(theirs, atOnce(func() { echoExec(b) }))
-		ours = append(ours, atOnce(func() { echo(b, sb) }))
+		run = append(run, timed(func() { echo(b, sb) }))
+		write = append(write, timed(func() {
+			if err := sb.Files().WriteFile(b.Context(), "f", content, nil); err != nil {
+				b.Error(err)
+			}
+		}))
+		read = append(read, timed(func() {
+			if got, err := sb.Files().ReadFile(b.Context(), "f", nil); err != nil || len(got) != len(content) {
+				b.Errorf("%v, %d bytes", err, len(got))
+			}
+		}))
 	}
-	report(b, median(ours), median(theirs))
+	b.ReportMetric(float64(median(run).Microseconds()), "µs/echo")
+	b.ReportMetric(float64(median(write))/float64(median(run)), "write/echo")
+	b.ReportMetric(float64(median(read))/float64(median(run)), "read/echo")
+	b.ReportMetric(0, "ns/op")
 }
 
 func echo(b *testing.B, sb sandbox.Sandbox) {
