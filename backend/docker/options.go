@@ -50,6 +50,10 @@ type Options struct {
 	// Limits bound one sandbox. A zero field is its default: 512 processes,
 	// 1 GiB of memory without swap, one CPU. A negative one is no limit, which
 	// must be said where the engine does not enforce it: Create fails otherwise.
+	// Of an execution there is also a supervisor in the container, of 10 threads and
+	// 3 MB: 16 of them come on top of the processes, and each more takes 10. So a
+	// sandbox of 512 runs some 60 commands of one thread at once, or some 50 small Go
+	// programs.
 	Limits backend.Limits
 
 	// TmpSize bounds /tmp, which is memory and counts as such. 0 is 256 MiB;

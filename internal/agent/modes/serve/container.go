@@ -42,7 +42,7 @@ const (
 	maxBrief = 64
 
 	memoryShare      = 16      // all that are kept take this part of the memory limit
-	supervisorMemory = 2 << 20 // of one that has nothing to do, in bytes
+	supervisorMemory = 3 << 20 // of one that has nothing to do, in bytes
 )
 
 // Container serves executions on stdin and stdout until they end. Before, it makes
