@@ -59,6 +59,15 @@ type ManagerOptions struct {
 	// Egress is how connections are made that the Config.Egress of a sandbox allows.
 	Egress EgressOptions
 
+	// Warm are sandboxes that are made in the background before they are asked for: a
+	// creation takes one that is ready, and another is made in its place. One that dies,
+	// or has used up a tenth of its Lifetime, which begins when it is made, is replaced.
+	// Those that are ready count for MaxSandboxes and for no owner. Where they are in the
+	// way of a sandbox that is asked for, they are removed for it. A backend cannot be
+	// told whose a warm sandbox has become: it does not outlive the process, and Recover
+	// removes those that an earlier one has left. Empty is none.
+	Warm []Warm
+
 	// Observer is told what happens to all sandboxes and their executions. Nil is
 	// nobody.
 	Observer Observer
@@ -89,12 +98,16 @@ type Manager struct {
 	slots    *semaphore.Weighted
 	records  *budget
 	observed events
+	stopWarm context.CancelFunc
 
 	mu         sync.Mutex // guards all below
 	closed     bool
 	entries    map[Key]*entry
 	owners     map[string]*owner   // of those, and of those that are being removed
 	waiting    int                 // starts that wait for their slot
+	warm       int                 // warm sandboxes, ready or being made
+	ready      []*warm             // oldest first
+	room       chan struct{}       // closed when there is room for more, or more are ready
 	removing   map[*entry]struct{} // replaced, and not removed yet
 	background sync.WaitGroup      // removals and creations in the background
 }
@@ -103,6 +116,7 @@ type Manager struct {
 // copied. It does not own b: close the manager first, then the backend.
 func NewManager(b Backend, opts *ManagerOptions) *Manager {
 	m := &Manager{
+		room:     make(chan struct{}),
 		backend:  b,
 		entries:  make(map[Key]*entry),
 		owners:   make(map[string]*owner),
@@ -115,6 +129,7 @@ func NewManager(b Backend, opts *ManagerOptions) *Manager {
 	m.slots = newSlots(m.opts.MaxRunning)
 	m.records = newBudget(m.opts.RecordsBytes)
 	m.observed.to, m.observed.log = m.opts.Observer, m.opts.Logger
+	m.startWarm()
 	return m
 }
 
@@ -249,6 +264,7 @@ func (m *Manager) Remove(ctx context.Context, key Key) error {
 func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
+	m.endWarmLocked()
 	all := slices.Concat(slices.Collect(maps.Values(m.entries)), slices.Collect(maps.Keys(m.removing)))
 	for _, en := range all {
 		en.cancelCreate(ErrClosed)

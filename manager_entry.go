@@ -22,6 +22,7 @@ type entry struct {
 	idleTime   time.Duration // 0 is no bound
 	maxRunning int           // 0 is no bound
 	own        *semaphore.Weighted
+	untold     bool // the observer is not told of it
 
 	ready        chan struct{}           // closed when the creation is over
 	box          *sandboxImpl            // once ready; nil when the creation failed
@@ -35,6 +36,7 @@ type entry struct {
 	used     time.Time // when it was last asked for, or an execution ended
 	timer    *time.Timer
 	removing bool // by itself
+	failed   bool // a removal by itself has
 }
 
 // newEntryLocked returns an entry that its owner has. forgetLocked takes it from him.
@@ -64,7 +66,7 @@ func (m *Manager) addLocked(ctx context.Context, key Key) (*entry, context.Conte
 		return nil, nil, ErrClosed
 	case m.entries[key] != nil:
 		return nil, nil, ErrExists
-	case m.opts.MaxSandboxes > 0 && len(m.entries)+len(m.removing) >= m.opts.MaxSandboxes:
+	case m.opts.MaxSandboxes > 0 && len(m.entries)+len(m.removing)-m.givingWayLocked() >= m.opts.MaxSandboxes:
 		return nil, nil, &LimitError{Limit: LimitSandboxes, Max: m.opts.MaxSandboxes}
 	case share > 0 && m.owners[key.Owner] != nil && m.owners[key.Owner].members >= share:
 		return nil, nil, &LimitError{Limit: LimitSandboxesPerOwner, Max: share}
@@ -136,7 +138,7 @@ func (m *Manager) create(ctx context.Context, en *entry, options func(context.Co
 	if opts.Config.Lifetime == 0 {
 		opts.Config.Lifetime = m.opts.Lifetime
 	}
-	b, err := newSandbox(ctx, m.backend, en.id, en.setOptions(opts), en)
+	b, err := m.newSandbox(ctx, en, en.setOptions(opts))
 	if err != nil {
 		m.fail(en, given(ctx, err))
 		return
@@ -145,6 +147,27 @@ func (m *Manager) create(ctx context.Context, en *entry, options func(context.Co
 	defer m.mu.Unlock()
 	en.box = b
 	en.scheduleLocked()
+}
+
+// newSandbox returns the sandbox of en: a warm one if one fits, or a new one.
+func (m *Manager) newSandbox(ctx context.Context, en *entry, opts Options) (*sandboxImpl, error) {
+	if err := validateConfig(&opts.Config); err != nil {
+		return nil, &Error{Op: "create", Err: err}
+	}
+	if w := m.takeWarm(en, &opts.Config); w != nil {
+		opts.Config = cloneConfig(opts.Config, w.cfg.ID)
+		sb := sandboxOf(m.backend.Info(), w.instance, w.created, opts, en)
+		if err := sb.openEgress(ctx); err != nil {
+			sb.end()
+			return nil, &Error{Op: "create", Err: errors.Join(err, discardSandbox(w.instance))}
+		}
+		sb.begin(ctx, Observer.SandboxCreated)
+		return sb, nil
+	}
+	if err := m.makeRoom(ctx); err != nil {
+		return nil, err
+	}
+	return newSandbox(ctx, m.backend, en.id, opts, en)
 }
 
 // ask calls options. Its panic is an error until it reaches who waits.
@@ -199,6 +222,7 @@ func (m *Manager) forgetLocked(en *entry) {
 		return
 	}
 	en.gone = true
+	m.roomLocked()
 	if en.owner.members--; en.owner.members == 0 {
 		delete(m.owners, en.key.Owner)
 	}

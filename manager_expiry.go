@@ -84,7 +84,8 @@ func (m *Manager) removeByItself(en *entry) {
 		"owner", en.key.Owner, "namespace", en.key.Namespace, "name", en.key.Name, "in", againTime, "error", err)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	en.removing = false
+	en.removing, en.failed = false, true
+	m.roomLocked()
 	if m.closed {
 		return
 	}
@@ -110,6 +111,8 @@ func (m *Manager) remove(ctx context.Context, en *entry) error {
 	select {
 	case <-en.ready:
 	case <-ctx.Done():
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		return &Error{Op: "remove", Sandbox: en.id, Err: ctx.Err()}
 	}
 	if en.box == nil {

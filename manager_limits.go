@@ -165,9 +165,15 @@ func (en *entry) queue() (leave func(), err error) {
 
 func (en *entry) recorded(h *execImpl)   { en.m.records.add(&en.owner.budget, h) }
 func (en *entry) forgotten(h *execImpl)  { en.m.records.remove(h) }
-func (en *entry) events() *events        { return &en.m.observed }
 func (en *entry) managerKey() Key        { return en.key }
 func (en *entry) closed(context.Context) {} // Manager.Close waits for the observer
+
+func (en *entry) events() *events {
+	if en.untold {
+		return new(events)
+	}
+	return &en.m.observed
+}
 
 // A budget bounds what the records of all sandboxes keep of output. The oldest give
 // way, of the owner that keeps the most: so none loses any to another that keeps more.

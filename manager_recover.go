@@ -50,7 +50,8 @@ type keptOptions struct {
 // Recover reattaches to the sandboxes that an earlier process of the service left
 // running, each under its key and with its CreateOptions. Where the backend keeps none
 // (Info.Backend.Recover), it does nothing. Call it before anything else. It recovers
-// what it can even when it returns an error; a sandbox whose key is in use is removed.
+// what it can even when it returns an error; a sandbox whose key is in use is removed, and so
+// is one that came of ManagerOptions.Warm.
 // After Close the error is ErrClosed, and nothing of what it recovers is left.
 // Limits do not apply to what it recovers, but expiry does.
 func (m *Manager) Recover(ctx context.Context) error {
@@ -90,6 +91,7 @@ func (m *Manager) adopt(ctx context.Context, o backend.Recovered) error {
 	var kept keptOptions
 	_ = json.Unmarshal([]byte(labels[labelOptions]), &kept) // without them the defaults hold
 	opts := CreateOptions{Config: *o.Config, IdleTime: kept.IdleTime, MaxRunning: kept.MaxRunning, Records: kept.Records}
+	en.untold = labels[labelWarm] != ""
 	en.box = sandboxOf(m.backend.Info(), o.Instance, o.CreatedAt, en.setOptions(opts), en)
 	if err := en.box.openEgress(ctx); err != nil {
 		en.box.end()
@@ -109,7 +111,7 @@ func (m *Manager) adopt(ctx context.Context, o backend.Recovered) error {
 		err := m.remove(ctx, en)
 		m.mu.Lock()
 		return errors.Join(ErrClosed, err)
-	case m.entries[en.key] != nil:
+	case en.untold || m.entries[en.key] != nil:
 		m.removing[en] = struct{}{}
 		m.background.Go(func() { m.removeByItself(en) })
 	default:

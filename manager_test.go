@@ -367,6 +367,7 @@ func TestManagerObserves(t *testing.T) {
 // keeping is a backend whose sandboxes outlive the process that made them.
 type keeping struct {
 	*fake.Backend
+	mu     sync.Mutex // guards opened
 	opened []backend.Recovered
 	err    error
 	during func() // called by Recover, unless it is nil
@@ -375,6 +376,8 @@ type keeping struct {
 func (k *keeping) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
 	instance, err := k.Backend.Create(ctx, cfg)
 	if err == nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
 		k.opened = append(k.opened, backend.Recovered{Config: cfg, CreatedAt: time.Now(), Instance: instance})
 	}
 	return instance, err
@@ -384,6 +387,8 @@ func (k *keeping) Recover(context.Context) ([]backend.Recovered, error) {
 	if k.during != nil {
 		k.during()
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	return k.opened, k.err
 }
 

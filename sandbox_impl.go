@@ -78,34 +78,35 @@ const defaultRecords = 100
 
 // newSandbox makes a sandbox of that id.
 func newSandbox(ctx context.Context, b backend.Backend, id string, opts Options, k hooks) (*sandboxImpl, error) {
-	own := &opts.Config
-	own.ID = id
-	own.Env = maps.Clone(own.Env)
-	own.Labels = maps.Clone(own.Labels)
-	own.Mounts = slices.Clone(own.Mounts)
-	if own.Egress != nil {
-		own.Egress = new(*own.Egress)
-		own.Egress.Allow = slices.Clone(own.Egress.Allow)
-	}
-	if err := validateConfig(own); err != nil {
+	opts.Config = cloneConfig(opts.Config, id)
+	if err := validateConfig(&opts.Config); err != nil {
 		return nil, &Error{Op: "create", Err: err}
 	}
-	k.label(own)
-	instance, err := answerOf(ctx, "Create", discardSandboxTime, func() (backend.Instance, error) { return b.Create(ctx, own) }, discardSandbox)
+	k.label(&opts.Config)
+	instance, err := newInstance(ctx, b, &opts.Config)
 	if err != nil {
 		return nil, &Error{Op: "create", Err: err}
 	}
-	info := b.Info()
-	if err := hidden(info, instance); err != nil {
-		return nil, &Error{Op: "create", Err: errors.Join(err, discardSandbox(instance))}
-	}
-	sb := sandboxOf(info, instance, time.Now(), opts, k)
+	sb := sandboxOf(b.Info(), instance, time.Now(), opts, k)
 	if err := sb.openEgress(ctx); err != nil {
 		sb.end()
 		return nil, &Error{Op: "create", Err: errors.Join(err, discardSandbox(instance))}
 	}
 	sb.begin(ctx, Observer.SandboxCreated)
 	return sb, nil
+}
+
+// newInstance has the backend make what cfg says, and sees that it has what the backend
+// promises.
+func newInstance(ctx context.Context, b backend.Backend, cfg *Config) (backend.Instance, error) {
+	instance, err := answerOf(ctx, "Create", discardSandboxTime, func() (backend.Instance, error) { return b.Create(ctx, cfg) }, discardSandbox)
+	if err != nil {
+		return nil, err
+	}
+	if err := hidden(b.Info(), instance); err != nil {
+		return nil, errors.Join(err, discardSandbox(instance))
+	}
+	return instance, nil
 }
 
 // discardSandboxTime bounds the removal of a sandbox that is refused when it has been
