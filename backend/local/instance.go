@@ -64,7 +64,7 @@ func (b *Backend) newInstance(id string) (_ *instance, err error) {
 		return nil, errors.Join(err, os.RemoveAll(i.root))
 	}
 	i.env = i.environ()
-	i.helpers = &files.Client{Start: i.Start, Program: agent.FilesCommand()}
+	i.helpers = files.NewClient(i.Start, agent.FilesCommand())
 	return i, nil
 }
 

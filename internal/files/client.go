@@ -14,18 +14,22 @@ import (
 // A Client has files worked on by processes of a sandbox, as its user. A process does one
 // operation after the other: to start one takes several times as long as most of them. It
 // is kept for quietTime after its last, like a supervisor, and is a command like any other:
-// what ends the sandbox's commands ends it. Its methods may be called concurrently.
+// what ends the sandbox's commands ends it. So a sandbox has one Client for all of its
+// operations. Its methods may be called concurrently.
 type Client struct {
-	// Start starts a command in the sandbox.
-	Start func(context.Context, *backend.Spec) (backend.Process, error)
-
-	// Program is the command line that runs Main.
-	Program []string
+	startCommand func(context.Context, *backend.Spec) (backend.Process, error)
+	program      []string
 
 	mu     sync.Mutex // guards what follows
 	closed bool
 	idle   []*helper // the last is used first
 	timer  *time.Timer
+}
+
+// NewClient returns a Client of a sandbox, in which start starts a command. Program is
+// the command line that runs Main there.
+func NewClient(start func(context.Context, *backend.Spec) (backend.Process, error), program []string) *Client {
+	return &Client{startCommand: start, program: program}
 }
 
 const (

@@ -49,22 +49,19 @@ func (p *process) Signal(_ context.Context, s backend.Signal) error {
 }
 func (p *process) Kill() error { p.cmd.Process.Kill(); <-p.over; return nil }
 
-// through returns a Client whose processes are this test's program in dir, until the test
-// ends.
-func through(t *testing.T, dir string) *files.Client {
-	c := &files.Client{Program: []string{os.Args[0], "files"}, Start: func(_ context.Context, spec *backend.Spec) (backend.Process, error) {
+// starter starts processes in the directory that it names.
+func starter(dir string) func(context.Context, *backend.Spec) (backend.Process, error) {
+	return func(_ context.Context, spec *backend.Spec) (backend.Process, error) {
 		cmd := exec.Command(spec.Argv[0], spec.Argv[1:]...)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, spec.Stdout, spec.Stderr
-		if spec.Stdin != nil {
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				return nil, err
-			}
-			go func() {
-				io.Copy(in, spec.Stdin)
-				in.Close()
-			}()
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return nil, err
 		}
+		go func() {
+			io.Copy(in, spec.Stdin)
+			in.Close()
+		}()
 		if err := cmd.Start(); err != nil {
 			return nil, err
 		}
@@ -80,7 +77,12 @@ func through(t *testing.T, dir string) *files.Client {
 			close(p.over)
 		}()
 		return p, nil
-	}}
+	}
+}
+
+// through returns a Client whose processes are this test's program, until the test ends.
+func through(t *testing.T, start func(context.Context, *backend.Spec) (backend.Process, error)) *files.Client {
+	c := files.NewClient(start, []string{os.Args[0], "files"})
 	t.Cleanup(c.Close)
 	return c
 }
@@ -153,11 +155,11 @@ func each(t *testing.T, f func(t *testing.T, dir string, fl filer)) {
 	})
 	t.Run("process-with-root", func(t *testing.T) {
 		dir := t.TempDir()
-		f(t, dir, filer{through(t, dir).Below(".")})
+		f(t, dir, filer{through(t, starter(dir)).Below(".")})
 	})
 	t.Run("process-everywhere", func(t *testing.T) {
 		dir := t.TempDir()
-		f(t, dir, filer{through(t, dir)})
+		f(t, dir, filer{through(t, starter(dir))})
 	})
 }
 
@@ -520,15 +522,13 @@ func TestEveryFieldOfARequestTravels(t *testing.T) {
 func TestGivenUpWhileItStarts(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	c := through(t, dir)
-	start := c.Start
-	c.Start = func(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
-		p, err := start(ctx, spec)
+	c := through(t, func(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
+		p, err := starter(dir)(ctx, spec)
 		must(t, err)
 		cancel()
 		p.Kill()
 		return nil, ctx.Err()
-	}
+	})
 	content, w := io.Pipe()
 	defer w.Close()
 	err := c.File(ctx, &backend.FileRequest{Op: backend.FileWrite, Name: "f", Mode: 0o600, Content: content})
@@ -546,17 +546,14 @@ func TestGivenUpWhileItStarts(t *testing.T) {
 func TestKeptProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "start")
 	must(t, os.Mkdir(dir, 0o700))
-	c := through(t, dir)
-	fl := filer{c}
 	var started []*process
-	start := c.Start
-	c.Start = func(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
-		p, err := start(ctx, spec)
+	fl := filer{through(t, func(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
+		p, err := starter(dir)(ctx, spec)
 		if err == nil {
 			started = append(started, p.(*process))
 		}
 		return p, err
-	}
+	})}
 	write := func(text string) {
 		t.Helper()
 		must(t, fl.Write(t.Context(), "f", strings.NewReader(text), 0o600))

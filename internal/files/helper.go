@@ -44,7 +44,7 @@ const (
 func (c *Client) start(ctx context.Context, r *backend.FileRequest) (*helper, error) {
 	in, w := io.Pipe()
 	h := &helper{in: w}
-	p, err := c.Start(ctx, &backend.Spec{Argv: c.Program, Stdin: in, Stdout: h, Stderr: &h.stderr})
+	p, err := c.startCommand(ctx, &backend.Spec{Argv: c.program, Stdin: in, Stdout: h, Stderr: &h.stderr})
 	if err != nil {
 		w.Close()
 		if ctx.Err() != nil {

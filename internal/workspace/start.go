@@ -63,10 +63,10 @@ func (g *gate) Read(p []byte) (int, error) {
 // itself, after it has been opened again. That it cannot be is no fault of who named
 // no directory.
 func startInOpen(ctx context.Context, start Starter, s *backend.Spec) (backend.Process, error) {
-	opener := &files.Client{Program: agent.FilesCommand(), Start: func(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
+	opener := files.NewClient(func(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
 		spec.Dir, spec.User, spec.Env = "/", s.User, s.Env
 		return start(ctx, spec)
-	}}
+	}, agent.FilesCommand())
 	defer opener.Close()
 	if err := opener.File(ctx, &backend.FileRequest{Op: backend.FileChmod, Name: Dir, Mode: 0o700}); err != nil {
 		return nil, closedStart(ctx, err)

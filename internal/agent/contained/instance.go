@@ -60,7 +60,7 @@ func New(opts Options) *Instance {
 		alive: alive, stop: stop,
 		gone: make(chan struct{}), linking: make(chan struct{}, 1),
 	}
-	i.helpers = &files.Client{Start: i.Start, Program: agent.FilesCommand()}
+	i.helpers = files.NewClient(i.Start, agent.FilesCommand())
 	if opts.Egress {
 		i.listener = agentclient.NewListener()
 		context.AfterFunc(alive, func() { i.listener.Close() })
