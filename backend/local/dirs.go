@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/host"
 )
 
 func (i *instance) work() string { return filepath.Join(i.root, "work") }
@@ -17,7 +18,7 @@ func (i *instance) tmp() string  { return filepath.Join(i.root, "tmp") }
 // makeDirs makes the sandbox's directories. The one above the start directory is the
 // service's: the sandbox's own user may pass through it, and move nothing in it.
 func (i *instance) makeDirs() error {
-	if err := mkdir(i.root, 0o700); err != nil {
+	if err := host.Mkdir(i.root, 0o700); err != nil {
 		return err
 	}
 	if i.user.own {
@@ -34,7 +35,7 @@ func (i *instance) makeDirs() error {
 
 // makeDir makes a directory of the sandbox's user.
 func (i *instance) makeDir(dir string) error {
-	err := mkdir(dir, 0o700)
+	err := host.Mkdir(dir, 0o700)
 	if err == nil && i.user.own {
 		err = os.Chown(dir, int(i.user.id), int(i.user.id))
 	}
@@ -52,7 +53,7 @@ func (i *instance) restore() error {
 	defer i.restoring.Unlock()
 	var err error
 	if !i.user.own { // whose commands may have removed what is the service's, too
-		if err = i.backend.base.restore(); err == nil {
+		if err = i.backend.base.Restore(); err == nil {
 			err = i.restoreDir(i.root)
 		}
 	}
@@ -75,7 +76,7 @@ func (i *instance) usable(dir string, services bool) bool {
 		owner = uint32(max(os.Geteuid(), 0))
 	}
 	info, err := os.Lstat(dir)
-	return err == nil && info.IsDir() && ownedBy(info, owner) && info.Mode()&0o700 == 0o700
+	return err == nil && info.IsDir() && host.OwnedBy(info, owner) && info.Mode()&0o700 == 0o700
 }
 
 func (i *instance) restoreDir(dir string) error {
@@ -85,10 +86,10 @@ func (i *instance) restoreDir(dir string) error {
 		return i.makeDir(dir)
 	case err != nil:
 		return err
-	case info.IsDir() && ownedBy(info, i.user.id):
+	case info.IsDir() && host.OwnedBy(info, i.user.id):
 		return i.openDir(dir, info.Mode().Perm()|0o700)
 	case info.IsDir():
-		err = remove(dir)
+		err = host.Remove(dir)
 	default:
 		err = os.Remove(dir)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/files"
+	"github.com/sandbox-go/sandbox/internal/host"
 )
 
 // An instance is a sandbox.
@@ -47,16 +48,17 @@ type instance struct {
 }
 
 func (b *Backend) newInstance(id string) (_ *instance, err error) {
-	i := &instance{backend: b, root: filepath.Join(b.base.path, id), gone: make(chan struct{}), open: make(map[string]*os.Root)}
+	i := &instance{backend: b, root: filepath.Join(b.base.Path, id), gone: make(chan struct{}), open: make(map[string]*os.Root)}
 	i.lose = sync.OnceFunc(func() { close(i.gone) })
 	i.user.id = uint32(max(os.Geteuid(), 0))
 	if b.users != nil {
-		if i.user, err = b.users.take(); err != nil {
+		if i.user.id, err = b.users.Take(); err != nil {
 			return nil, err
 		}
+		i.user.own = true
 		defer func() {
 			if err != nil {
-				b.users.release(i.user)
+				b.users.Release(i.user.id)
 			}
 		}()
 	}
@@ -185,7 +187,7 @@ func (i *instance) destroy(done chan<- struct{}) {
 	i.starting.Wait()
 	err := i.kill()
 	if err == nil {
-		err = remove(i.root)
+		err = host.Remove(i.root)
 		if i.user.own && i.used.Load() {
 			err = errors.Join(err, i.backend.leftovers.ask(int64(i.user.id)))
 		}
@@ -205,7 +207,7 @@ func (i *instance) destroy(done chan<- struct{}) {
 	}
 	i.destroyed = true
 	if i.user.own {
-		i.backend.users.release(i.user)
+		i.backend.users.Release(i.user.id)
 	}
 	i.backend.forget(i)
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/sandbox-go/sandbox/internal/host"
 	"github.com/sandbox-go/sandbox/internal/proc"
 )
 
@@ -30,13 +31,13 @@ func removeLeftovers(users []int64) map[int64]error {
 			if err != nil {
 				continue
 			}
-			n := slices.IndexFunc(users, func(user int64) bool { return ownedBy(info, uint32(user)) })
+			n := slices.IndexFunc(users, func(user int64) bool { return host.OwnedBy(info, uint32(user)) })
 			if n < 0 {
 				continue
 			}
 			name := filepath.Join(dir, entry.Name())
 			if info.IsDir() {
-				err = remove(name)
+				err = host.Remove(name)
 			} else {
 				err = os.Remove(name)
 			}

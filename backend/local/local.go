@@ -37,6 +37,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/host"
 )
 
 // Options are how sandboxes are made. Nil and the zero value are the defaults.
@@ -72,17 +73,17 @@ func New(opts *Options) (*Backend, error) {
 	}
 	var err error
 	if os.Geteuid() == 0 {
-		if b.users, err = newUsers(b.opts.Users, b.opts.Dir); err != nil {
+		if b.users, err = host.NewUsers(host.Range(b.opts.Users), b.opts.Dir); err != nil {
 			return nil, fmt.Errorf("local: %w", err)
 		}
 	}
-	if b.base, err = newBase(b.opts.Dir, b.users != nil); err != nil {
+	if b.base, err = host.NewBase("local", b.opts.Dir, b.users != nil, nil); err != nil {
 		if b.users != nil {
-			b.users.close()
+			b.users.Close()
 		}
 		return nil, fmt.Errorf("local: %w", err)
 	}
-	b.runner = newRunner(b.base.path, b.opts.ProcessGroups)
+	b.runner = newRunner(b.base.Path, b.opts.ProcessGroups)
 	b.sweeps.do, b.leftovers.do = b.sweepOnce, removeLeftovers
 	b.release = sync.OnceValue(b.close)
 	return b, nil
@@ -91,8 +92,8 @@ func New(opts *Options) (*Backend, error) {
 // A Backend makes sandboxes on this machine. Its methods may be called concurrently.
 type Backend struct {
 	opts   Options
-	base   *base
-	users  *users // nil when commands run as the service's own user
+	base   *host.Base
+	users  *host.Users // nil when commands run as the service's own user
 	runner runner
 
 	sweeps    gatherer[pass]
@@ -244,9 +245,9 @@ func (b *Backend) close() error {
 	b.runner.close()
 	var err error
 	if b.users != nil {
-		err = b.users.close()
+		err = b.users.Close()
 	}
-	return errors.Join(err, b.base.remove())
+	return errors.Join(err, b.base.Remove())
 }
 
 // forget drops an instance that has been destroyed.

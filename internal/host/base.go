@@ -1,4 +1,4 @@
-package local
+package host
 
 import (
 	"cmp"
@@ -11,24 +11,25 @@ import (
 	"sync"
 )
 
-// A base is the directory for a backend's sandboxes. It is locked while the
+// A Base is the directory for a backend's sandboxes. It is locked while the
 // service lives, so that another service can tell one that was left behind.
-type base struct {
-	path string
+type Base struct {
+	Path string
+
+	removeTree func(dir string) error
 
 	mu   sync.Mutex // guards lock
 	lock *os.File
 }
 
-// The names of bases, and of those that are not locked yet.
-const (
-	basePrefix = "sandbox-local-"
-	rawPrefix  = ".sandbox-local-"
-)
-
-// newBase makes a base in dir. Others may pass through it, and not list it. It
-// fails when they have to and cannot.
-func newBase(dir string, others bool) (*base, error) {
+// NewBase makes a base in dir, which is os.TempDir() where it is empty, and removes those
+// that services of the same backend have left there. Others may pass through it, and not
+// list it. It fails when they have to and cannot. Remove removes a tree, as [Remove] does,
+// which nil is.
+func NewBase(backend, dir string, others bool, remove func(dir string) error) (*Base, error) {
+	if remove == nil {
+		remove = Remove
+	}
 	parent, err := filepath.Abs(cmp.Or(dir, os.TempDir()))
 	if err != nil {
 		return nil, err
@@ -41,17 +42,18 @@ func newBase(dir string, others bool) (*base, error) {
 			return nil, err
 		}
 	}
-	sweepBases(parent)
-	raw, err := os.MkdirTemp(parent, rawPrefix)
+	prefix := "sandbox-" + backend + "-"
+	sweepBases(filepath.Join(parent, prefix+"*"), remove)
+	raw, err := os.MkdirTemp(parent, "."+prefix) // it is not locked yet
 	if err != nil {
 		return nil, err
 	}
-	b := &base{path: filepath.Join(parent, basePrefix+strings.TrimPrefix(filepath.Base(raw), rawPrefix))}
+	b := &Base{Path: filepath.Join(parent, strings.TrimPrefix(filepath.Base(raw), ".")), removeTree: remove}
 	if err = os.Chmod(raw, 0o711); err == nil {
 		b.lock, err = lockDir(raw)
 	}
 	if err == nil {
-		err = os.Rename(raw, b.path)
+		err = os.Rename(raw, b.Path)
 	}
 	if err != nil {
 		b.lock.Close()
@@ -61,18 +63,18 @@ func newBase(dir string, others bool) (*base, error) {
 	return b, nil
 }
 
-// restore makes the base again, if it is gone.
-func (b *base) restore() error {
+// Restore makes the base again, if it is gone.
+func (b *Base) Restore() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := mkdir(b.path, 0o711)
+	err := Mkdir(b.Path, 0o711)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	lock, err := lockDir(b.path)
+	lock, err := lockDir(b.Path)
 	if err != nil {
 		return err
 	}
@@ -83,10 +85,10 @@ func (b *base) restore() error {
 
 // makeAll makes dir and what is missing above it, so that others may pass through them.
 func makeAll(dir string) error {
-	err := mkdir(dir, 0o711)
+	err := Mkdir(dir, 0o711)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = makeAll(filepath.Dir(dir)); err == nil {
-			err = mkdir(dir, 0o711)
+			err = Mkdir(dir, 0o711)
 		}
 	}
 	if errors.Is(err, fs.ErrExist) {
@@ -95,27 +97,27 @@ func makeAll(dir string) error {
 	return err
 }
 
-// mkdir makes a directory of that mode, whatever the service's umask is.
-func mkdir(dir string, mode fs.FileMode) error {
+// Mkdir makes a directory of that mode, whatever the service's umask is.
+func Mkdir(dir string, mode fs.FileMode) error {
 	if err := os.Mkdir(dir, mode); err != nil {
 		return err
 	}
 	return os.Chmod(dir, mode)
 }
 
-// remove removes the base, of which sandboxes that could not be destroyed may be
+// Remove removes the base, of which sandboxes that could not be destroyed may be
 // left.
-func (b *base) remove() error {
+func (b *Base) Remove() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer b.lock.Close()
-	return remove(b.path)
+	return b.removeTree(b.Path)
 }
 
-// sweepBases removes the bases in dir whose services are gone. What cannot be
-// removed now is left to the next.
-func sweepBases(dir string) {
-	names, err := filepath.Glob(filepath.Join(dir, basePrefix+"*"))
+// sweepBases removes the bases whose services are gone. What cannot be removed now is
+// left to the next.
+func sweepBases(pattern string, remove func(dir string) error) {
+	names, err := filepath.Glob(pattern)
 	if err != nil {
 		return
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package local
+package host
 
 import (
 	"errors"
@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// remove removes the tree at root, whatever its owner has made of it: directories
+// Remove removes the tree at root, whatever its owner has made of it: directories
 // closed to everybody, and deeper than a path or the process's descriptors could
 // reach. What is in a directory of the top is moved up to the top, so two are open
 // at most.
-func remove(root string) error {
+func Remove(root string) error {
 	top, err := openDir(unix.AT_FDCWD, root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

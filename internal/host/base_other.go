@@ -1,6 +1,6 @@
 //go:build !unix
 
-package local
+package host
 
 import (
 	"io/fs"
@@ -10,5 +10,5 @@ import (
 // lockDir opens a directory.
 func lockDir(name string) (*os.File, error) { return os.Open(name) }
 
-// ownedBy reports whether a file is that user's, which nobody says here.
-func ownedBy(fs.FileInfo, uint32) bool { return true }
+// OwnedBy reports whether a file is that user's, which nobody says here.
+func OwnedBy(fs.FileInfo, uint32) bool { return true }

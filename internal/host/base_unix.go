@@ -1,6 +1,6 @@
 //go:build unix
 
-package local
+package host
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ func lockDir(name string) (*os.File, error) {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && !ownedBy(info, uint32(os.Geteuid())) {
+	if err == nil && !OwnedBy(info, uint32(os.Geteuid())) {
 		err = fmt.Errorf("%s belongs to another user", name)
 	}
 	if err == nil {
@@ -30,5 +30,5 @@ func lockDir(name string) (*os.File, error) {
 	return f, nil
 }
 
-// ownedBy reports whether a file is that user's.
-func ownedBy(info fs.FileInfo, uid uint32) bool { return info.Sys().(*syscall.Stat_t).Uid == uid }
+// OwnedBy reports whether a file is that user's.
+func OwnedBy(info fs.FileInfo, uid uint32) bool { return info.Sys().(*syscall.Stat_t).Uid == uid }

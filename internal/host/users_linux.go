@@ -1,4 +1,4 @@
-package local
+package host
 
 import (
 	"bufio"
@@ -8,17 +8,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
+// A Range is Count numbers of users from First on.
+type Range struct{ First, Count uint32 }
+
 // Users are the numbers that a service takes for its sandboxes. A number that is
 // taken is the range of one byte, at that offset, of a file that every service on
 // the machine locks; so it is free again when its service is gone. Its methods may
 // be called concurrently.
-type users struct {
+type Users struct {
 	file  *os.File
 	from  uint32
 	count uint32
@@ -27,9 +31,11 @@ type users struct {
 	taken map[uint32]bool
 }
 
-// newUsers opens the range of numbers r. It fails when the process may not change
-// users, or the numbers do not exist here.
-func newUsers(r UserRange, dir string) (*users, error) {
+// NewUsers opens the range of numbers r for a service that is root; the zero value is a
+// range that is usually nobody's. It fails when the process may not change users, or the
+// numbers do not exist here. Dir is where the file of the numbers that are taken is made
+// when the usual directories are missing.
+func NewUsers(r Range, dir string) (*Users, error) {
 	if err := mayChangeUsers(); err != nil {
 		return nil, err
 	}
@@ -37,11 +43,17 @@ func newUsers(r UserRange, dir string) (*users, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := openLocks(dir)
+	return OpenUsers(r, "/run", os.TempDir(), dir)
+}
+
+// OpenUsers opens the range of numbers r. The first of dirs that takes it has the file of
+// the numbers that are taken; an empty one is passed over.
+func OpenUsers(r Range, dirs ...string) (*Users, error) {
+	file, err := openLocks(dirs)
 	if err != nil {
 		return nil, err
 	}
-	return &users{file: file, from: r.First, count: r.Count, taken: make(map[uint32]bool)}, nil
+	return &Users{file: file, from: r.First, count: r.Count, taken: make(map[uint32]bool)}, nil
 }
 
 // mayChangeUsers says what root lacks to run commands as somebody else.
@@ -83,10 +95,10 @@ func entersAll() bool {
 
 // mapped returns r, or the default range in its place, if the process's user
 // namespace has all of its numbers.
-func mapped(r UserRange) (UserRange, error) {
-	candidates := []UserRange{r}
-	if r == (UserRange{}) {
-		candidates = []UserRange{{2_000_000_000, 65_536}, {40_000, 20_000}}
+func mapped(r Range) (Range, error) {
+	candidates := []Range{r}
+	if r == (Range{}) {
+		candidates = []Range{{2_000_000_000, 65_536}, {40_000, 20_000}}
 	}
 	f, err := os.Open("/proc/self/uid_map")
 	if err != nil {
@@ -106,7 +118,7 @@ func mapped(r UserRange) (UserRange, error) {
 		"name others that it has in Options.Users, have a range mapped into it as newuidmap does, or run the service as an ordinary user, whose commands share its number", listed(candidates))
 }
 
-func listed(ranges []UserRange) string {
+func listed(ranges []Range) string {
 	var words []string
 	for _, r := range ranges {
 		words = append(words, fmt.Sprintf("%d to %d", r.First, uint64(r.First)+uint64(max(r.Count, 1))-1))
@@ -115,7 +127,7 @@ func listed(ranges []UserRange) string {
 }
 
 // covers reports whether a range of the map (user_namespaces(7)) holds all of c.
-func covers(ranges string, c UserRange) bool {
+func covers(ranges string, c Range) bool {
 	lines := bufio.NewScanner(strings.NewReader(ranges))
 	for lines.Scan() {
 		var first, outside, count uint64
@@ -129,20 +141,24 @@ func covers(ranges string, c UserRange) bool {
 	return false
 }
 
-// openLocks opens the file that services on this machine share. In a directory
-// that others may write to, it must be root's. Where the usual directories are
-// missing, it is in the service's own dir.
-func openLocks(dir string) (*os.File, error) {
+// openLocks opens the file that services of one user share, in the last directory after
+// it is made. In a directory that others may write to, it must be that user's.
+func openLocks(dirs []string) (*os.File, error) {
 	var all error
-	dirs := []string{"/run", os.TempDir()}
-	if dir != "" {
-		dirs = append(dirs, dir)
-		if err := makeAll(dir); err != nil {
+	if last := dirs[len(dirs)-1]; last != "" {
+		if err := makeAll(last); err != nil {
 			return nil, err
 		}
 	}
+	name := "sandbox-users"
+	if id := os.Geteuid(); id != 0 {
+		name += "-" + strconv.Itoa(id)
+	}
 	for _, dir := range dirs {
-		path := filepath.Join(dir, "sandbox-users")
+		if dir == "" {
+			continue
+		}
+		path := filepath.Join(dir, name)
 		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		var st unix.Stat_t
 		if err == nil {
@@ -151,9 +167,9 @@ func openLocks(dir string) (*os.File, error) {
 		switch {
 		case err != nil:
 			all = errors.Join(all, &os.PathError{Op: "open", Path: path, Err: err})
-		case st.Uid != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG:
+		case st.Uid != uint32(os.Geteuid()) || st.Mode&unix.S_IFMT != unix.S_IFREG:
 			unix.Close(fd)
-			all = errors.Join(all, fmt.Errorf("%s: not a file of root's", path))
+			all = errors.Join(all, fmt.Errorf("%s: not a file of the service's user", path))
 		default:
 			return os.NewFile(uintptr(fd), path), nil
 		}
@@ -165,12 +181,12 @@ func openLocks(dir string) (*os.File, error) {
 // next: a number is used again only when the range is spent. Nobody takes number 0.
 const cursorLock = 0
 
-// take returns a number that nobody has.
-func (u *users) take() (identity, error) {
+// Take returns a number that nobody has.
+func (u *Users) Take() (uint32, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err := u.lock(cursorLock, unix.F_WRLCK, unix.F_OFD_SETLKW); err != nil {
-		return identity{}, err
+		return 0, err
 	}
 	defer u.lock(cursorLock, unix.F_UNLCK, unix.F_OFD_SETLK)
 	start := u.cursor()
@@ -181,26 +197,26 @@ func (u *users) take() (identity, error) {
 		}
 		u.taken[id] = true
 		u.setCursor(id + 1)
-		return identity{id: id, own: true}, nil
+		return id, nil
 	}
-	return identity{}, fmt.Errorf("all %d users are taken", u.count)
+	return 0, fmt.Errorf("all %d users are taken", u.count)
 }
 
-// release gives a number back of which no process is left.
-func (u *users) release(v identity) {
+// Release gives a number back of which no process is left.
+func (u *Users) Release(id uint32) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.taken, v.id)
-	u.lock(int64(v.id), unix.F_UNLCK, unix.F_OFD_SETLK)
+	delete(u.taken, id)
+	u.lock(int64(id), unix.F_UNLCK, unix.F_OFD_SETLK)
 }
 
-func (u *users) lock(at int64, kind int16, how int) error {
+func (u *Users) lock(at int64, kind int16, how int) error {
 	return unix.FcntlFlock(u.file.Fd(), how, &unix.Flock_t{Type: kind, Start: at, Len: 1})
 }
 
 // cursor returns where in the range to start: 0 when the file does not say. Each
 // range has a line of its own there: the first number, the count, the next one.
-func (u *users) cursor() uint32 {
+func (u *Users) cursor() uint32 {
 	for _, c := range u.cursors() {
 		if c.from == u.from && c.count == u.count && c.next >= u.from && c.next-u.from < u.count {
 			return c.next - u.from
@@ -215,7 +231,7 @@ type cursor struct{ from, count, next uint32 }
 // maxCursors bounds the file: the ranges that were used longest ago are forgotten.
 const maxCursors = 64
 
-func (u *users) cursors() []cursor {
+func (u *Users) cursors() []cursor {
 	content, err := io.ReadAll(io.NewSectionReader(u.file, 0, 1<<16))
 	if err != nil {
 		return nil
@@ -230,7 +246,7 @@ func (u *users) cursors() []cursor {
 	return all
 }
 
-func (u *users) setCursor(id uint32) {
+func (u *Users) setCursor(id uint32) {
 	all := slices.DeleteFunc(u.cursors(), func(c cursor) bool { return c.from == u.from && c.count == u.count })
 	all = append(all, cursor{u.from, u.count, id})
 	var b []byte
@@ -242,4 +258,5 @@ func (u *users) setCursor(id uint32) {
 	}
 }
 
-func (u *users) close() error { return u.file.Close() }
+// Close gives all numbers back.
+func (u *Users) Close() error { return u.file.Close() }

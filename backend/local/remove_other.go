@@ -1,7 +1,0 @@
-//go:build !unix
-
-package local
-
-import "os"
-
-func remove(root string) error { return os.RemoveAll(root) }
