@@ -21,6 +21,7 @@ func layers() map[string][]string {
 		"internal/jsonstream": {"internal/text"},
 		"backend/fake":        {"backend", "internal/files"},
 		"backend/local":       driver,
+		"backend/namespace":   driver,
 		"backend/docker":      driver,
 		"backend/backendtest": {".", "backend"},
 		"internal/agent/...":  driver,
@@ -28,18 +29,20 @@ func layers() map[string][]string {
 		"internal/files":      {"backend", "internal/framing"},
 		"internal/proc":       driver,
 		"internal/faketest":   {".", "backend/...", "internal/..."}, // for tests only
-		"examples/...":        {".", "httpapi", "backend/docker", "backend/fake", "backend/local", "examples/..."},
+		"examples/...":        {".", "httpapi", "backend/docker", "backend/fake", "backend/local", "backend/namespace", "examples/..."},
 	}
 }
 
 // What each package, and all that it imports, may need from outside the module.
 func modules() map[string][]string {
 	core := []string{"golang.org/x/sync", "github.com/hashicorp/go-multierror", "github.com/hashicorp/errwrap"}
+	local := append(core, "golang.org/x/sys", "github.com/hashicorp/yamux", "github.com/creack/pty")
 	return map[string][]string{
-		".":             core,
-		"httpapi":       append(core, "github.com/coder/websocket"),
-		"backend/fake":  nil,
-		"backend/local": append(core, "golang.org/x/sys", "github.com/hashicorp/yamux", "github.com/creack/pty"),
+		".":                 core,
+		"httpapi":           append(core, "github.com/coder/websocket"),
+		"backend/fake":      nil,
+		"backend/local":     local,
+		"backend/namespace": append(local, "github.com/elastic/go-seccomp-bpf", "golang.org/x/net"),
 	}
 }
 

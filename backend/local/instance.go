@@ -37,13 +37,13 @@ type instance struct {
 
 	used      atomic.Bool // a command was started
 	restoring sync.Mutex  // held while restore changes directories
+	live      host.Live[process]
 
 	mu         sync.Mutex // guards what follows
 	destroying chan struct{}
 	err        error // what came of the last destruction
 	destroyed  bool
-	starting   sync.WaitGroup // Add only with mu held, and not while destroying
-	live       []process
+	starting   sync.WaitGroup      // Add only with mu held, and not while destroying
 	open       map[string]*os.Root // of the directories that tree has opened
 }
 
@@ -132,28 +132,12 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 	if err != nil {
 		return nil, i.told(err, spec.Dir)
 	}
-	i.remember(p)
+	i.live.Add(p)
 	return p, nil
 }
 
 // errDestroyed: the sandbox has been destroyed.
 var errDestroyed = fmt.Errorf("local: it was destroyed: %w", backend.ErrGone)
-
-// remember keeps p, and no others of which nothing is left.
-func (i *instance) remember(p process) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	live := i.live[:0]
-	for _, q := range i.live {
-		select {
-		case <-q.Empty():
-		default:
-			live = append(live, q)
-		}
-	}
-	clear(i.live[len(live):])
-	i.live = append(live, p)
-}
 
 // Gone implements [backend.Instance].
 func (i *instance) Gone() <-chan struct{} { return i.gone }
@@ -215,18 +199,14 @@ func (i *instance) destroy(done chan<- struct{}) {
 // kill ends everything in the sandbox. Whose outcome is unknown cannot be asked
 // any more: its supervisor has died, and others see to it.
 func (i *instance) kill() error {
-	i.mu.Lock()
-	live := i.live
-	i.live = nil
-	i.mu.Unlock()
 	var all errgroup.Group
-	for _, p := range live {
+	for _, p := range i.live.Take() {
 		all.Go(func() error {
 			p.DiscardOutput()
 			err := p.Kill()
 			var survivors *backend.SurvivorsError
 			if errors.As(err, &survivors) {
-				i.remember(p)
+				i.live.Add(p)
 				return err
 			}
 			return nil

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +20,7 @@ import (
 
 // launch starts the agent with one end of a socket, in a session of its own, with
 // an empty environment and no other descriptor of the service.
-func launch(dir string) (*net.UnixConn, *os.Process, error) {
+func launch(program *Program, argv []string, sys syscall.SysProcAttr) (*net.UnixConn, *os.Process, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
@@ -39,12 +40,8 @@ func launch(dir string) (*net.UnixConn, *os.Process, error) {
 	defer null.Close()
 	files := []*os.File{null, null, theirs, nil}
 	files[serve.Socket] = theirs
-	process, err := start(dir, &os.ProcAttr{
-		Dir:   "/",
-		Env:   []string{},
-		Files: files,
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
+	sys.Setsid = true
+	process, err := program.start(argv, &os.ProcAttr{Dir: "/", Env: []string{}, Files: files, Sys: &sys})
 	if err != nil {
 		conn.Close()
 		return nil, nil, err
@@ -52,19 +49,58 @@ func launch(dir string) (*net.UnixConn, *os.Process, error) {
 	return conn.(*net.UnixConn), process, nil
 }
 
+// A Program is the agent's, to be started several times. Its methods may be called
+// concurrently.
+type Program struct {
+	dir string
+
+	mu      sync.Mutex // guards what follows, which is set by the first start
+	content []byte
+	memory  *os.File // sealed; nil where it cannot be had
+	err     error    // why it cannot
+}
+
+// NewProgram returns a Program. Dir is where its file is put for a moment, where it may
+// not be started from memory.
+func NewProgram(dir string) *Program { return &Program{dir: dir} }
+
+// Close gives back the memory. What was started goes on.
+func (p *Program) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.content = nil
+	p.memory.Close()
+	p.memory = nil
+}
+
+// load returns the program, and the memory that it is in, or why it is in none.
+func (p *Program) load() (content []byte, memory *os.File, memoryErr, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.content == nil {
+		if p.content, _, err = agent.Native(); err != nil {
+			return nil, nil, nil, err
+		}
+		p.memory, p.err = inMemory(p.content)
+	}
+	return p.content, p.memory, p.err, nil
+}
+
 // start starts the program from memory, or, where that is not allowed, from a
-// file in dir that is there for as long as it takes.
-func start(dir string, attr *os.ProcAttr) (*os.Process, error) {
-	program, _, err := agent.Native()
+// file that is there for as long as it takes.
+func (p *Program) start(argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	program, memory, memoryErr, err := p.load()
 	if err != nil {
 		return nil, err
 	}
-	argv := []string{"sandbox-agent", "local"}
-	process, err := startMemory(program, argv, attr)
+	process, err := (*os.Process)(nil), memoryErr
+	if err == nil {
+		process, err = startMemory(memory, argv, attr)
+	}
 	if err == nil {
 		return process, nil
 	}
-	process, fileErr := startFile(dir, program, argv, attr)
+	process, fileErr := startFile(p.dir, program, argv, attr)
 	if fileErr != nil {
 		if errors.Is(fileErr, fs.ErrPermission) || errors.Is(fileErr, unix.EROFS) || errors.Is(fileErr, unix.ENOSPC) {
 			fileErr = fmt.Errorf("%w: choose an Options.Dir with room, where programs may be written and executed", fileErr)
@@ -86,24 +122,35 @@ func beyond(files []*os.File) int {
 	return highest + 1 + len(files) + pipe
 }
 
-func startMemory(program []byte, argv []string, attr *os.ProcAttr) (*os.Process, error) {
-	low, err := unix.MemfdCreate("sandbox-agent", unix.MFD_CLOEXEC|unix.MFD_EXEC)
+// inMemory returns a file in memory that has that content, for good.
+func inMemory(content []byte) (*os.File, error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate("sandbox-agent", flags|unix.MFD_EXEC)
 	if err == unix.EINVAL { // a kernel before 6.3 allows it without being asked
-		low, err = unix.MemfdCreate("sandbox-agent", unix.MFD_CLOEXEC)
+		fd, err = unix.MemfdCreate("sandbox-agent", flags)
 	}
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
-	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, beyond(attr.Files))
-	unix.Close(low)
+	f := os.NewFile(uintptr(fd), "sandbox-agent")
+	_, err = f.Write(content)
+	if err == nil {
+		const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
+		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals)
+	}
+	if err != nil {
+		f.Close()
+		return nil, os.NewSyscallError("memfd", err)
+	}
+	return f, nil
+}
+
+func startMemory(memory *os.File, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	fd, err := unix.FcntlInt(memory.Fd(), unix.F_DUPFD_CLOEXEC, beyond(attr.Files))
 	if err != nil {
 		return nil, os.NewSyscallError("dup", err)
 	}
-	f := os.NewFile(uintptr(fd), "sandbox-agent")
-	defer f.Close()
-	if _, err := f.Write(program); err != nil {
-		return nil, err
-	}
+	defer unix.Close(fd)
 	return os.StartProcess("/proc/self/fd/"+strconv.Itoa(fd), argv, attr)
 }
 

@@ -26,12 +26,13 @@ var idle = pool.Idle{Ready: 2, Kept: 64, Most: 64, Quiet: 30 * time.Second}
 
 // A Local is an agent beside the service. Its methods may be called concurrently.
 type Local struct {
-	process *os.Process
-	conn    *net.UnixConn
-	reader  *wire.Reader // for listen
-	rights  *pool.Rights // for listen
-	pool    *pool.Pool
-	done    chan struct{}
+	process  *os.Process
+	enclosed bool // it is the first of its pid namespace
+	conn     *net.UnixConn
+	reader   *wire.Reader // for listen
+	rights   *pool.Rights // for listen
+	pool     *pool.Pool
+	done     chan struct{}
 
 	mu       sync.Mutex // guards what follows
 	ended    bool
@@ -50,6 +51,7 @@ type request struct {
 type reply struct {
 	number    int // of the request
 	conn      *net.UnixConn
+	dialed    *net.TCPConn
 	survivors []backend.Survivor
 	err       error
 }
@@ -57,24 +59,36 @@ type reply struct {
 // NewLocal starts an agent. Dir is where its program may be put for a moment,
 // where one may not be started from memory.
 func NewLocal(dir string) (*Local, error) {
-	conn, process, err := launch(dir)
+	program := NewProgram(dir)
+	defer program.Close()
+	conn, process, err := launch(program, []string{"sandbox-agent", "local"}, syscall.SysProcAttr{})
 	if err != nil {
 		return nil, fmt.Errorf("start the agent: %w", err)
 	}
-	l := &Local{
-		process: process, conn: conn, rights: pool.NewRights(conn),
-		done: make(chan struct{}), waiting: make(map[int]*request),
-	}
-	l.reader = wire.NewReader(bufio.NewReader(l.rights))
 	if err := pool.Greet(conn); err != nil {
 		conn.Close()
 		process.Kill()
 		process.Wait()
 		return nil, fmt.Errorf("start the agent: %w", err)
 	}
-	l.pool = pool.New(l, idle)
-	go l.listen()
+	l := newLocal(conn, process)
+	l.begin(idle)
 	return l, nil
+}
+
+func newLocal(conn *net.UnixConn, process *os.Process) *Local {
+	l := &Local{
+		process: process, conn: conn, rights: pool.NewRights(conn),
+		done: make(chan struct{}), waiting: make(map[int]*request),
+	}
+	l.reader = wire.NewReader(bufio.NewReader(l.rights))
+	return l
+}
+
+// begin takes up the agent's work.
+func (l *Local) begin(sizes pool.Idle) {
+	l.pool = pool.New(l, sizes)
+	go l.listen()
 }
 
 // Done is closed when the agent has ended. Everything it had started is then
@@ -84,6 +98,9 @@ func (l *Local) Done() <-chan struct{} { return l.done }
 // Close ends the agent and everything that it has started, and waits for that.
 func (l *Local) Close() {
 	l.pool.Close()
+	if l.enclosed {
+		l.kill()
+	}
 	l.conn.CloseWrite() // fails when the agent has ended already
 	l.await(l.done)
 }
@@ -124,8 +141,10 @@ func (l *Local) kill() {
 	if l.reaped {
 		return
 	}
-	l.process.Signal(syscall.SIGSTOP) // what it starts now would be missed
-	proc.KillBelow(l.process.Pid)
+	if !l.enclosed { // otherwise all that it has started ends with it
+		l.process.Signal(syscall.SIGSTOP) // what it starts now would be missed
+		proc.KillBelow(l.process.Pid)
+	}
 	l.process.Kill()
 }
 
@@ -156,6 +175,8 @@ func (l *Local) listen() {
 			l.answer(m.ID, l.spawned(m))
 		case *wire.OrphansKilled:
 			l.answer(m.ID, reply{survivors: m.Survivors})
+		case *wire.Dialed:
+			l.answer(m.ID, l.dialed(m))
 		default:
 			l.end(err)
 			return
@@ -167,17 +188,22 @@ func (l *Local) spawned(m *wire.Spawned) reply {
 	if m.Errno != 0 {
 		return reply{err: os.NewSyscallError("start a supervisor", syscall.Errno(m.Errno))}
 	}
-	fds := l.rights.Take(1)
-	if fds == nil {
-		return reply{err: errors.New("no socket came")}
-	}
-	f := os.NewFile(uintptr(fds[0]), "supervisor")
-	defer f.Close()
-	conn, err := net.FileConn(f)
+	conn, err := l.socket()
 	if err != nil {
 		return reply{err: err}
 	}
 	return reply{conn: conn.(*net.UnixConn)}
+}
+
+// socket returns the socket that came with the last message.
+func (l *Local) socket() (net.Conn, error) {
+	fds := l.rights.Take(1)
+	if fds == nil {
+		return nil, errors.New("no socket came")
+	}
+	f := os.NewFile(uintptr(fds[0]), "agent")
+	defer f.Close()
+	return net.FileConn(f)
 }
 
 func (l *Local) answer(id int, r reply) {

@@ -12,6 +12,7 @@ import (
 	"os"
 
 	"github.com/sandbox-go/sandbox/internal/agent/modes/harden"
+	"github.com/sandbox-go/sandbox/internal/agent/modes/namespace"
 	"github.com/sandbox-go/sandbox/internal/agent/modes/pid1"
 	"github.com/sandbox-go/sandbox/internal/agent/modes/serve"
 	"github.com/sandbox-go/sandbox/internal/agent/modes/supervise"
@@ -40,6 +41,14 @@ func main() {
 		if err = harden.NotDumpable(); err == nil { // commands have the same user
 			os.Exit(files.Main())
 		}
+	case "namespace":
+		err = namespace.Main(len(os.Args) > 2)
+	case "remove":
+		dir := ""
+		if len(os.Args) > 2 {
+			dir = os.Args[2]
+		}
+		err = namespace.Remove(dir, len(os.Args) <= 3)
 	case "init":
 		err = pid1.Main(os.Args[2:])
 	default:

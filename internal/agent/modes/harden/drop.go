@@ -32,3 +32,39 @@ func Drop(capability uintptr) error {
 	}
 	return nil
 }
+
+// Retain takes all capabilities but these from every thread of the process. What it
+// starts has them too.
+func Retain(capabilities ...uintptr) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	for _, c := range capabilities {
+		set, bit := &sets[c/32], uint32(1)<<(c%32)
+		set.Effective |= bit
+		set.Permitted |= bit
+		set.Inheritable |= bit
+	}
+	if _, _, err := syscall.AllThreadsSyscall(unix.SYS_CAPSET,
+		uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&sets)), 0); err != 0 {
+		return failed("capset", err, permit)
+	}
+	return nil
+}
+
+// dropInheritable takes from the calling thread's children what a program that it
+// executes would inherit, which includes its ambient capabilities.
+func dropInheritable() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return failed("capget", err, permit)
+	}
+	if sets[0].Inheritable|sets[1].Inheritable == 0 {
+		return nil
+	}
+	sets[0].Inheritable, sets[1].Inheritable = 0, 0
+	if err := unix.Capset(&header, &sets[0]); err != nil {
+		return failed("capset", err, permit)
+	}
+	return nil
+}

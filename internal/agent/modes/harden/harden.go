@@ -85,7 +85,7 @@ func Commands() error {
 			return failed("prctl(PR_CAPBSET_DROP)", err, permit)
 		}
 	}
-	return nil
+	return dropInheritable()
 }
 
 // bounded reports whether a capability is in the calling thread's bounding set.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,7 +21,7 @@ import (
 // has ended in both directions.
 func dial(stream *yamux.Stream, port int) {
 	defer stream.Close()
-	conn, err := reach(port)
+	conn, err := reach(port, 0)
 	if err != nil {
 		wire.Write(stream, &wire.Dialed{Refused: errors.Is(err, unix.ECONNREFUSED), Why: err.Error()})
 		return
@@ -32,10 +33,11 @@ func dial(stream *yamux.Stream, port int) {
 	relay.Both(mux.NewConn(stream), conn)
 }
 
-// reach connects to a port of the loopback address.
-func reach(port int) (conn net.Conn, err error) {
+// reach connects to a port of the loopback address, within that time for each; 0 is no
+// bound.
+func reach(port int, within time.Duration) (conn net.Conn, err error) {
 	for _, ip := range []string{"::1", "127.0.0.1"} {
-		conn, err = net.Dial("tcp", net.JoinHostPort(ip, strconv.Itoa(port)))
+		conn, err = net.DialTimeout("tcp", net.JoinHostPort(ip, strconv.Itoa(port)), within)
 		if err == nil {
 			return conn, nil
 		}

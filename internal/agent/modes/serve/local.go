@@ -11,9 +11,11 @@ package serve
 
 import (
 	"errors"
+	"net"
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +36,27 @@ func Local() error {
 	}
 	defer n.close()
 	if err := harden.Silence(); err != nil {
+		return err
+	}
+	l := &local{conn: harden.Conn(Socket), spawner: n}
+	if err := wire.Greet(l.conn); err != nil {
+		return err
+	}
+	return l.serve()
+}
+
+// Enclosed serves as Local does, for the first process of a pid namespace, which has
+// greeted the service: when it ends, the kernel ends all else there. It calls restrict
+// when it has all that it takes privileges to have, and ready with what came of that.
+func Enclosed(restrict func() error, ready func(error) error) error {
+	n, err := begin(true)
+	if err == nil {
+		err = harden.Silence()
+	}
+	if err == nil {
+		err = restrict()
+	}
+	if err := errors.Join(ready(err), err); err != nil {
 		return err
 	}
 	l := &local{conn: harden.Conn(Socket), spawner: n}
@@ -88,9 +111,6 @@ func (l *local) send(m wire.Message, fds ...int) error {
 }
 
 func (l *local) serve() error {
-	if err := wire.Greet(l.conn); err != nil {
-		return err
-	}
 	r := wire.NewReader(l.conn)
 	for {
 		m, err := r.Next()
@@ -102,6 +122,8 @@ func (l *local) serve() error {
 			err = l.spawn(m.ID)
 		case *wire.KillOrphans:
 			go l.killOrphans(m)
+		case *wire.Dial:
+			go l.dial(m)
 		}
 		if err != nil {
 			return err
@@ -122,4 +144,23 @@ func (l *local) spawn(id int) error {
 
 func (l *local) killOrphans(m *wire.KillOrphans) {
 	l.send(&wire.OrphansKilled{ID: m.ID, Survivors: l.spawner.killOrphans(m.Supervisor, m.UID)})
+}
+
+// dialTime bounds what the service waits for.
+const dialTime = 10 * time.Second
+
+// dial hands out a connection to a port.
+func (l *local) dial(m *wire.Dial) {
+	conn, err := reach(m.Port, dialTime)
+	if err != nil {
+		l.send(&wire.Dialed{ID: m.ID, Refused: errors.Is(err, unix.ECONNREFUSED), Why: err.Error()})
+		return
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		l.send(&wire.Dialed{ID: m.ID, Why: err.Error()})
+		return
+	}
+	raw.Control(func(fd uintptr) { l.send(&wire.Dialed{ID: m.ID}, int(fd)) })
 }

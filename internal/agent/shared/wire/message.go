@@ -39,6 +39,8 @@ var messages = [...]func() Message{
 	of[Listen],
 	of[Listening],
 	of[Swept],
+	of[Enter],
+	of[Entered],
 }
 
 func of[T any, M interface {
@@ -160,12 +162,18 @@ type Lost struct{ Why string }
 // whose Start has the same number.
 type Input struct{ Number int }
 
-// Dial is the first message on a stream that is to become a connection to a TCP
-// port of the loopback address. The answer is Dialed, and then the stream is one.
-type Dial struct{ Port int }
+// Dial asks for a connection to a TCP port of the loopback address. It is the first
+// message on a stream, and the answer is Dialed, after which the stream is that
+// connection. Or it is asked of an agent on the same machine: the answer has the same ID,
+// and comes with the connection's socket.
+type Dial struct {
+	ID   int
+	Port int
+}
 
 // Dialed says that the port was reached, or why it was not.
 type Dialed struct {
+	ID      int
 	Refused bool // nobody listens
 	Why     string
 }
@@ -244,7 +252,11 @@ func (c *codec) size(s *backend.TerminalSize) {
 }
 
 func (m *Resize) code(c *codec) { c.size(&m.Size) }
-func (m *Dial) code(c *codec)   { codeInt(c, &m.Port) }
+
+func (m *Dial) code(c *codec) {
+	codeInt(c, &m.ID)
+	codeInt(c, &m.Port)
+}
 
 func (m *Listen) code(c *codec) { codeInt(c, &m.Port) }
 
@@ -254,6 +266,7 @@ func (m *Listening) code(c *codec) {
 }
 
 func (m *Dialed) code(c *codec) {
+	codeInt(c, &m.ID)
 	c.bool(&m.Refused)
 	codeString(c, &m.Why)
 }

@@ -1,0 +1,198 @@
+//go:build linux && (amd64 || arm64)
+
+package namespace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent"
+	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+	"github.com/sandbox-go/sandbox/internal/files"
+	"github.com/sandbox-go/sandbox/internal/host"
+	"github.com/sandbox-go/sandbox/internal/workspace"
+)
+
+// An instance is a sandbox.
+//
+//	dir/         the agent's, who passes through it when it makes the sandbox
+//	dir/work     where commands start; their HOME
+//	dir/root     where the sandbox's root is made; empty
+type instance struct {
+	backend *Backend
+	dir     string
+	user    *identity
+	env     []string
+	agent   *agentclient.Local
+	live    host.Live[agentclient.Process]
+	gone    chan struct{} // closed when the sandbox has died
+	lose    func()        // closes gone
+
+	mu         sync.Mutex // guards what follows
+	destroying chan struct{}
+	err        error // what came of the last destruction
+	destroyed  bool
+}
+
+var (
+	_ backend.Filer  = (*instance)(nil)
+	_ backend.Dialer = (*instance)(nil)
+)
+
+func (b *Backend) newInstance(ctx context.Context, cfg *backend.Config) (_ *instance, err error) {
+	i := &instance{backend: b, dir: filepath.Join(b.base.Path, cfg.ID), gone: make(chan struct{})}
+	i.lose = sync.OnceFunc(func() { close(i.gone) })
+	i.env = workspace.Environ(nil, "", b.opts.Env)
+	if i.user, err = b.users.take(); err != nil {
+		return nil, &Error{Call: "Options.Users", Err: err}
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.users.remove(i.dir))
+			i.user.release()
+		}
+	}()
+	enter, err := b.enter(cfg, i.dir, i.user)
+	if err != nil {
+		return nil, err
+	}
+	if err := i.makeDirs(enter); err != nil {
+		return nil, &Error{Call: "Options.Dir", Err: err}
+	}
+	i.agent, err = agentclient.NewEnclosed(ctx, &agentclient.Enclosure{
+		Program: b.program, Sys: i.user.sys, Map: i.user.mapTo, Enter: enter,
+	})
+	if err != nil {
+		return nil, explain(ctx, err)
+	}
+	go i.watch()
+	return i, nil
+}
+
+// makeDirs makes the sandbox's directories, for the agent.
+func (i *instance) makeDirs(e *wire.Enter) error {
+	for _, dir := range []string{i.dir, e.Place, e.Work} {
+		err := host.Mkdir(dir, 0o700)
+		if err == nil && i.user.owner >= 0 {
+			err = os.Chown(dir, i.user.owner, i.user.owner)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch says when the sandbox has died.
+func (i *instance) watch() {
+	<-i.agent.Done()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.destroying == nil && !i.destroyed {
+		i.lose()
+	}
+}
+
+// Start implements [backend.Instance].
+func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if !ownUser(spec.User) {
+		return nil, &backend.StartError{Reason: backend.BadUser, Path: spec.User, Detail: "a sandbox has one user, " + workspace.Login}
+	}
+	s := *spec
+	s.Env = spec.Environ(i.env)
+	p, err := workspace.Start(ctx, i.start, &s)
+	if errors.Is(err, agentclient.ErrEnded) {
+		err = fmt.Errorf("namespace: %w: %w", backend.ErrGone, err)
+	}
+	return p, err
+}
+
+// ownUser reports whether that is how the sandbox's one user may be called.
+func ownUser(name string) bool {
+	return name == "" || name == workspace.Login || name == workspace.User || name == fmt.Sprint(inside)
+}
+
+// start starts a command whose directory and environment are complete.
+func (i *instance) start(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
+	start := &wire.Start{Shell: spec.Shell, Argv: spec.Argv, Dir: spec.Dir, Env: spec.Env, UID: i.user.uid, GID: i.user.uid, Own: i.user.uid >= 0}
+	p, err := i.agent.Start(ctx, start, spec)
+	if err != nil {
+		return nil, err
+	}
+	i.live.Add(p)
+	return p, nil
+}
+
+// Gone implements [backend.Instance].
+func (i *instance) Gone() <-chan struct{} { return i.gone }
+
+// File implements [backend.Filer], by a process of the sandbox.
+func (i *instance) File(ctx context.Context, r *backend.FileRequest) error {
+	return (&files.Client{Start: i.Start, Program: agent.FilesCommand()}).File(ctx, r)
+}
+
+// Dial implements [backend.Dialer], through the agent, whose network is the sandbox's.
+func (i *instance) Dial(ctx context.Context, port int) (net.Conn, error) {
+	conn, err := i.agent.Dial(ctx, port)
+	if err != nil && err != ctx.Err() {
+		err = fmt.Errorf("namespace: port %d: %w", port, err)
+	}
+	return conn, err
+}
+
+// Destroy implements [backend.Instance].
+func (i *instance) Destroy(ctx context.Context) error {
+	i.mu.Lock()
+	if i.destroyed {
+		i.mu.Unlock()
+		return nil
+	}
+	done := i.destroying
+	if done == nil {
+		done = make(chan struct{})
+		i.destroying = done
+		go i.destroy(done)
+	}
+	i.mu.Unlock()
+	select {
+	case <-done:
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		return i.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// destroy destroys the sandbox, whoever still waits for that. What the agent has started
+// ends with it.
+func (i *instance) destroy(done chan<- struct{}) {
+	i.agent.Close()
+	for _, p := range i.live.Take() {
+		p.DiscardOutput()
+		<-p.OutputOver()
+	}
+	err := i.backend.users.remove(i.dir)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.err = err
+	i.destroying = nil
+	close(done)
+	if err != nil {
+		i.err = fmt.Errorf("namespace: %w", err)
+		return
+	}
+	i.destroyed = true
+	i.user.release()
+	i.backend.forget(i)
+}

@@ -1,0 +1,240 @@
+//go:build linux && (amd64 || arm64)
+
+package namespace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent"
+	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+	"github.com/sandbox-go/sandbox/internal/host"
+	"github.com/sandbox-go/sandbox/internal/workspace"
+)
+
+// New returns a backend of sandboxes in namespaces. Nil opts are the defaults; they are
+// copied. It makes a sandbox and removes it: what the machine lacks for one, or what is
+// wrong with opts, is an [*Error]. Close removes all directories that the backend has made.
+func New(opts *Options) (*Backend, error) {
+	b := &Backend{opts: opts.resolve(), instances: make(map[*instance]bool)}
+	if err := b.open(); err != nil {
+		return nil, err
+	}
+	b.release = sync.OnceValue(b.close)
+	trial, err := b.Create(context.Background(), &backend.Config{ID: "trial"})
+	if err == nil {
+		err = trial.Destroy(context.Background())
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.release())
+	}
+	return b, nil
+}
+
+// open takes what the backend itself holds.
+func (b *Backend) open() (err error) {
+	if b.opts.Root, err = directory(b.opts.Root); err != nil {
+		return err
+	}
+	if b.filter, err = filter(b.opts.AllowNamespaces); err != nil {
+		return &Error{Call: "seccomp", Err: err}
+	}
+	if b.users, err = newUsers(&b.opts); err != nil {
+		return err
+	}
+	if b.base, err = host.NewBase("namespace", b.opts.Dir, b.users.others(), b.users.remove); err != nil {
+		b.users.close()
+		return &Error{Call: "Options.Dir", Err: err}
+	}
+	b.program = agentclient.NewProgram(b.base.Path)
+	return nil
+}
+
+// A Backend makes sandboxes on this machine. Its methods may be called concurrently.
+type Backend struct {
+	opts    Options
+	filter  []byte // a seccomp program
+	users   users
+	base    *host.Base
+	program *agentclient.Program
+
+	release func() error // calls close once
+
+	mu        sync.Mutex // guards what follows
+	instances map[*instance]bool
+	closed    bool
+}
+
+// Info says what is promised on this machine, and as this user.
+func (b *Backend) Info() backend.Info {
+	info := backend.Info{
+		Name:             "namespace",
+		Containment:      backend.ContainmentSupervisor,
+		DedicatedUser:    b.users.dedicated(),
+		DedicatedFiles:   true,
+		DedicatedNetwork: true,
+		Terminal:         true,
+		Files:            true,
+		Ports:            true,
+		Caveats: []string{
+			"Commands share the machine's kernel.",
+			"Nothing limits the memory and the processors that a sandbox uses, nor what it writes to /workspace.",
+		},
+	}
+	if b.opts.Root == "/" {
+		info.Caveats = append(info.Caveats, "Commands can read the machine's programs, and what everybody can read in its /etc and /opt.")
+	}
+	if !info.DedicatedUser {
+		info.Caveats = append(info.Caveats,
+			"Commands have the service's number and groups on the machine, and can end what watches over other commands of the same sandbox.")
+	}
+	if b.opts.AllowNamespaces {
+		info.Caveats = append(info.Caveats, "Commands can make user namespaces, and in them use much of the kernel.")
+	}
+	return info
+}
+
+// Create makes a sandbox. An image, a limit of memory or of processors, and a network
+// other than "none" are errors that wrap errors.ErrUnsupported.
+func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := unsupported(cfg); err != nil {
+		return nil, err
+	}
+	if !ownUser(cfg.User) {
+		return nil, fmt.Errorf("namespace: %w: a sandbox has one user, %s", errors.ErrUnsupported, workspace.Login)
+	}
+	i, err := b.newInstance(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	closed := b.closed
+	if !closed {
+		b.instances[i] = true
+	}
+	b.mu.Unlock()
+	if closed {
+		return nil, errors.Join(errClosed, i.Destroy(ctx))
+	}
+	return i, nil
+}
+
+// errClosed: the backend has been closed.
+var errClosed = fmt.Errorf("namespace: backend is closed: %w", backend.ErrGone)
+
+// unsupported says which setting cannot be honoured, if any.
+func unsupported(cfg *backend.Config) error {
+	for _, s := range []struct {
+		name string
+		set  bool
+	}{
+		{"an image", cfg.Image != ""},
+		{"a limit of memory", cfg.Limits.Memory > 0},
+		{"a limit of processors", cfg.Limits.CPUs > 0},
+		{"a network", cfg.Network != "" && cfg.Network != "none"},
+	} {
+		if s.set {
+			return fmt.Errorf("namespace: %w: a sandbox cannot have %s", errors.ErrUnsupported, s.name)
+		}
+	}
+	return nil
+}
+
+// shown are the machine's directories in the root of a sandbox.
+var shown = []string{"bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "usr"}
+
+// enter returns what a sandbox is made of, in the directory root.
+func (b *Backend) enter(cfg *backend.Config, root string, u *identity) (*wire.Enter, error) {
+	e := &wire.Enter{
+		Root:      b.opts.Root,
+		Place:     filepath.Join(root, "root"),
+		Work:      filepath.Join(root, "work"),
+		WorkAt:    []string{workspace.Dir, workspace.Alias},
+		Hide:      b.opts.Hide,
+		TmpSize:   b.opts.TmpSize,
+		UID:       u.uid,
+		GID:       u.uid,
+		Processes: processes(&b.opts, cfg),
+		Filter:    b.filter,
+	}
+	if e.Root == "/" {
+		e.Entries = shown
+	}
+	var err error
+	e.Mounts, err = mounts(b.opts.Mounts, cfg.Mounts)
+	return e, err
+}
+
+// processes returns the limit of a user in a sandbox.
+func processes(opts *Options, cfg *backend.Config) int64 {
+	n := opts.Processes
+	if cfg.Limits.PIDs != 0 {
+		n = cfg.Limits.PIDs
+	}
+	if n < 0 {
+		return -1
+	}
+	return n + agent.Reserve + reservedSupervisors*agent.SupervisorThreads
+}
+
+// reservedSupervisors is for how many executions at the same time the limit of processes
+// has room.
+const reservedSupervisors = 16
+
+// Close destroys the sandboxes. After an error it may be called again.
+func (b *Backend) Close(ctx context.Context) error {
+	b.mu.Lock()
+	b.closed = true
+	var all errgroup.Group
+	for i := range b.instances {
+		i.lose()
+		all.Go(func() error { return i.Destroy(ctx) })
+	}
+	b.mu.Unlock()
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	return b.release()
+}
+
+// close gives back what the backend itself holds.
+func (b *Backend) close() error {
+	b.program.Close()
+	return errors.Join(b.base.Remove(), b.users.close())
+}
+
+// forget drops an instance that has been destroyed.
+func (b *Backend) forget(i *instance) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.instances, i)
+}
+
+// directory returns the real path of a directory; of none it is the machine's root.
+func directory(name string) (string, error) {
+	if name == "" {
+		return "/", nil
+	}
+	path, err := realPath(name)
+	if err == nil {
+		var info os.FileInfo
+		if info, err = os.Stat(path); err == nil && !info.IsDir() {
+			err = &os.PathError{Op: "open", Path: name, Err: errors.New("not a directory")}
+		}
+	}
+	if err != nil {
+		return "", &Error{Call: "Options.Root", Err: err}
+	}
+	return path, nil
+}
