@@ -21,6 +21,7 @@ import (
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/local"
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 // pids returns the processes that have args in their command line, and, unless it
@@ -58,7 +59,7 @@ func alive(args string) bool { return len(pids(args, 0)) > 0 }
 // TestServiceKilled checks that nothing runs on when the service is killed.
 func TestServiceKilled(t *testing.T) {
 	service := exec.Command(os.Args[0])
-	service.Env = append(os.Environ(), "TMPDIR="+publicDir(t),
+	service.Env = append(os.Environ(), "TMPDIR="+programtest.PublicDir(t),
 		asService+"=setsid "+nap(1)+" & trap '' TERM HUP; echo up; exec "+nap(1))
 	service.Stderr = os.Stderr
 	out, err := service.StdoutPipe()
@@ -339,7 +340,7 @@ func TestClosedBase(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it needs root, which has a user for each sandbox")
 	}
-	closed := filepath.Join(publicDir(t), "closed")
+	closed := filepath.Join(programtest.PublicDir(t), "closed")
 	if err := os.Mkdir(closed, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +398,7 @@ func TestUsersOfTwoRanges(t *testing.T) {
 
 // TestNoHostNames checks that a start error has no name of the host's.
 func TestNoHostNames(t *testing.T) {
-	dir := publicDir(t)
+	dir := programtest.PublicDir(t)
 	i := newInstance(t, newBackend(t, &local.Options{Dir: dir}), "sbx_1")
 	for _, s := range []backend.Spec{{Shell: "true", Dir: "none"}, {Shell: "true", Dir: "/workspace/none"}, {Argv: []string{"./none"}}} {
 		s.Stdout, s.Stderr = io.Discard, io.Discard

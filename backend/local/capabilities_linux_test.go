@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 // TestFewCapabilities runs tests again as root with what it takes to change users, and
@@ -19,7 +21,7 @@ func TestFewCapabilities(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it needs root, to lack capabilities")
 	}
-	cmd := exec.Command(publicSelf(t), "-test.run=^(TestHostileTrees|TestLeftovers|TestKeys|TestConformance)$/^(a-sandbox-cannot|temporary-files)", "-test.v")
+	cmd := exec.Command(programtest.PublicSelf(t), "-test.run=^(TestHostileTrees|TestLeftovers|TestKeys|TestConformance)$/^(a-sandbox-cannot|temporary-files)", "-test.v")
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), asFew+"=1")
 	out, err := cmd.CombinedOutput()

@@ -3,6 +3,7 @@
 package local_test
 
 import (
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/backendtest"
 	"github.com/sandbox-go/sandbox/backend/local"
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 // TestConformance runs the suite as whoever runs the tests.
@@ -26,7 +28,13 @@ func TestConformanceOrdinaryUser(t *testing.T) {
 }
 
 func conform(t *testing.T, opts *local.Options) {
-	self := publicSelf(t)
+	self := programtest.PublicSelf(t)
+	var tracer func(int) sandbox.Command
+	if runtime.GOOS == "linux" {
+		tracer = func(pid int) sandbox.Command {
+			return sandbox.Command{Argv: []string{self}, Env: map[string]string{programtest.AsTracer: strconv.Itoa(pid)}}
+		}
+	}
 	backendtest.Run(t, backendtest.Harness{
 		New: func(tb testing.TB) backend.Backend {
 			b, err := local.New(opts)
@@ -39,9 +47,9 @@ func conform(t *testing.T, opts *local.Options) {
 		Proc:     true,
 		HostProc: true,
 		Echo: func(port int) sandbox.Command {
-			return sandbox.Command{Argv: []string{self}, Env: map[string]string{asEcho: "tcp 127.0.0.1:" + strconv.Itoa(port)}}
+			return sandbox.Command{Argv: []string{self}, Env: map[string]string{programtest.AsEcho: "tcp 127.0.0.1:" + strconv.Itoa(port)}}
 		},
-		Tracer:  newTracer(self),
+		Tracer:  tracer,
 		Refused: &backend.Config{Image: "none"},
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/local"
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 // listen listens as the service, and returns whether anybody has come.
@@ -70,7 +71,7 @@ func TestPortsOfTheServiceOrdinaryUser(t *testing.T) {
 // TestPortOfEachFamily checks that a port that somebody else has in the other family of
 // addresses is not taken for the sandbox's.
 func TestPortOfEachFamily(t *testing.T) {
-	self := publicSelf(t)
+	self := programtest.PublicSelf(t)
 	i := newInstance(t, newBackend(t, nil), "sbx_1")
 	for _, place := range []struct{ name, service, serviceAddr, own, ownAddr string }{
 		{"service-on-4", "tcp4", "127.0.0.1:0", "tcp6", "[::]"},
@@ -80,7 +81,7 @@ func TestPortOfEachFamily(t *testing.T) {
 		t.Run(place.name, func(t *testing.T) {
 			port, came := listen(t, place.service, place.serviceAddr)
 			p := start(t, i, backend.Spec{Argv: []string{self}, Env: []string{
-				asEcho + "=" + fmt.Sprintf("%s %s:%d", place.own, place.ownAddr, port),
+				programtest.AsEcho + "=" + fmt.Sprintf("%s %s:%d", place.own, place.ownAddr, port),
 			}})
 			defer p.Kill()
 			var conn net.Conn

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/local"
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 // asInheritor is the variable that makes this program a service that says what its
@@ -26,7 +27,7 @@ func TestInherited(t *testing.T) {
 	if how := os.Getenv(asInheritor); how != "" {
 		tellInherited(how == "groups")
 	}
-	self := publicSelf(t)
+	self := programtest.PublicSelf(t)
 	for how, ignored := range map[string]string{
 		"agent":  "0000000000000000",
 		"groups": "ignored, as Info says", // CONT, TSTP, TTIN and TTOU
@@ -35,7 +36,7 @@ func TestInherited(t *testing.T) {
 			t.Run(how+"-"+background, func(t *testing.T) {
 				cmd := exec.Command("sh", "-c",
 					`umask 0777; trap '' HUP INT QUIT PIPE TERM CHLD CONT TSTP TTIN TTOU USR1 ALRM; `+background+` "$0" -test.run='^TestInherited$'`, self)
-				cmd.Env = append(os.Environ(), asInheritor+"="+how, "TMPDIR="+ownDir(t, os.Geteuid()))
+				cmd.Env = append(os.Environ(), asInheritor+"="+how, "TMPDIR="+programtest.OwnDir(t, os.Geteuid()))
 				out, err := cmd.CombinedOutput()
 				want := strings.Repeat("0022 0000000000000000 "+ignored+"\n", 4) + "777\n"
 				if got := string(out); err != nil || got != want {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 // useKeys adds keys to keyrings, or says which are there: of its user, or with "-session"
@@ -45,7 +46,7 @@ func TestKeys(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it needs root, which has a user for each sandbox")
 	}
-	self := publicSelf(t)
+	self := programtest.PublicSelf(t)
 	i := newInstance(t, newBackend(t, nil), "sbx_1")
 	uid, err := strconv.Atoi(strings.TrimSpace(output(t, i, backend.Spec{Shell: "id -u"})))
 	if err != nil {
@@ -78,7 +79,7 @@ func TestKeys(t *testing.T) {
 // TestSessionKeys checks that commands have neither the keys of the session that the
 // service was started in, nor each other's.
 func TestSessionKeys(t *testing.T) {
-	self := publicSelf(t)
+	self := programtest.PublicSelf(t)
 	runtime.LockOSThread() // for good: the thread ends with the test, and its keyring too
 	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil {
 		t.Skipf("no session can be made here: %v", err)

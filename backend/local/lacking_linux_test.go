@@ -16,6 +16,7 @@ import (
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/local"
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 // asLacking is the variable that makes this program run a command under a kernel
@@ -54,7 +55,7 @@ func TestLacking(t *testing.T) {
 			if test.call == unix.SYS_PRCTL && test.option == unix.PR_CAPBSET_DROP && os.Geteuid() != 0 {
 				t.Skip("it needs root, whose commands could gain what is in the set")
 			}
-			cmd := exec.Command(publicSelf(t), "-test.run=^TestLacking$")
+			cmd := exec.Command(programtest.PublicSelf(t), "-test.run=^TestLacking$")
 			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %d", asLacking, test.call, test.option, int(test.err)))
 			// What it is started with besides is not the commands' either.
 			null, err := os.Open(os.DevNull)

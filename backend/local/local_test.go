@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/local"
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 func TestUnsupportedSettings(t *testing.T) {
@@ -99,7 +100,7 @@ func TestOnlyTheSandboxsUser(t *testing.T) {
 }
 
 func TestGivenDirectory(t *testing.T) {
-	dir := filepath.Join(publicDir(t), "a", "b")
+	dir := filepath.Join(programtest.PublicDir(t), "a", "b")
 	b := newBackend(t, &local.Options{Dir: dir})
 	i := newInstance(t, b, "sbx_1")
 	if out := output(t, i, backend.Spec{Shell: "pwd"}); !strings.HasPrefix(out, dir+"/") {
@@ -120,7 +121,7 @@ func TestGivenDirectory(t *testing.T) {
 }
 
 func TestDirectoriesOfDeadServices(t *testing.T) {
-	dir := publicDir(t)
+	dir := programtest.PublicDir(t)
 	alive := newBackend(t, &local.Options{Dir: dir})
 	newInstance(t, alive, "sbx_1")
 	dead := filepath.Join(dir, "sandbox-local-dead", "sbx_2", "work")
@@ -136,7 +137,7 @@ func TestDirectoriesOfDeadServices(t *testing.T) {
 // TestHostileTrees checks that a sandbox is removed whatever its commands have
 // made of its directory.
 func TestHostileTrees(t *testing.T) {
-	dir := publicDir(t)
+	dir := programtest.PublicDir(t)
 	b := newBackend(t, &local.Options{Dir: filepath.Join(dir, "base")})
 	i := newInstance(t, b, "sbx_1")
 	out := output(t, i, backend.Spec{Shell: `

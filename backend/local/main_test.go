@@ -8,11 +8,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,15 +18,12 @@ import (
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/local"
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 // asService is the variable of the environment that makes this program a service,
 // which runs the command that it holds until somebody kills it.
 const asService = "SANDBOX_TEST_SERVICE"
-
-// asEcho is the variable that makes it a server, which sends back what comes to the
-// network and address that it holds.
-const asEcho = "SANDBOX_TEST_ECHO"
 
 // asKeyUser is the variable that makes it do to its user's keys what it holds, "add" or
 // "find".
@@ -44,9 +39,7 @@ func TestMain(m *testing.M) {
 	if what := os.Getenv(asKeyUser); what != "" {
 		useKeys(what)
 	}
-	if place := os.Getenv(asEcho); place != "" {
-		sendBack(place)
-	}
+	programtest.Commands()
 	if text := os.Getenv(asService); text != "" {
 		serve(text)
 	}
@@ -68,22 +61,6 @@ func serve(text string) {
 		os.Exit(1)
 	}
 	select {}
-}
-
-func sendBack(place string) {
-	network, address, _ := strings.Cut(place, " ")
-	l, err := net.Listen(network, address)
-	for err == nil {
-		var conn net.Conn
-		if conn, err = l.Accept(); err == nil {
-			go func() {
-				defer conn.Close()
-				io.Copy(onlyWriter{conn}, conn) // without splice(2), whose pipes Go keeps
-			}()
-		}
-	}
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
 }
 
 // newBackend makes a backend that is closed with the test.

@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package local_test
+
+func useKeys(string) {}
+
+func keepFew() {}
