@@ -51,10 +51,14 @@ func Main(unmapped bool) error {
 		return errors.New("unexpected message")
 	}
 	ready := func(err error) error { return wire.Write(conn, entered(err)) }
-	if err := prepare(enter); err != nil {
+	err = prepare(enter)
+	if err == nil {
+		err = restrict(enter)
+	}
+	if err != nil {
 		return errors.Join(ready(err), err)
 	}
-	return serve.Enclosed(func() error { return restrict(enter) }, ready)
+	return serve.Enclosed(enter.Limited, ready)
 }
 
 // again executes the program again, with that command line, when the service has given the

@@ -46,15 +46,13 @@ func Local() error {
 }
 
 // Enclosed serves as Local does, for the first process of a pid namespace, which has
-// greeted the service: when it ends, the kernel ends all else there. It calls restrict
-// when it has all that it takes privileges to have, and ready with what came of that.
-func Enclosed(restrict func() error, ready func(error) error) error {
-	n, err := begin(true)
+// greeted the service: when it ends, the kernel ends all else there. Limited says that
+// commands may use up the memory that the process has. It calls ready when it is, or cannot
+// be.
+func Enclosed(limited bool, ready func(error) error) error {
+	n, err := begin(limited)
 	if err == nil {
 		err = harden.Silence()
-	}
-	if err == nil {
-		err = restrict()
 	}
 	if err := errors.Join(ready(err), err); err != nil {
 		return err

@@ -32,6 +32,9 @@ type Enter struct {
 	// Processes is the most processes and threads of a user; negative is no bound.
 	Processes int64
 
+	// Limited says that the sandbox has a limit of memory.
+	Limited bool
+
 	// Filter is a seccomp program, as the kernel takes it.
 	Filter []byte
 }
@@ -64,6 +67,7 @@ func (m *Enter) code(c *codec) {
 	codeInt(c, &m.UID)
 	codeInt(c, &m.GID)
 	codeInt(c, &m.Processes)
+	c.bool(&m.Limited)
 	filter := string(m.Filter)
 	codeString(c, &filter)
 	if c.decoding {
