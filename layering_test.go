@@ -13,7 +13,7 @@ const module = "github.com/sandbox-go/sandbox"
 // names may import is also what lies below it. A package that is not here may
 // import nothing of the module.
 func layers() map[string][]string {
-	driver := []string{"backend", "backend/pump", "internal/agent/...", "internal/files", "internal/framing", "internal/host", "internal/proc", "internal/relay", "internal/workspace"}
+	driver := []string{"backend", "backend/pump", "internal/agent/...", "internal/cgroup", "internal/files", "internal/framing", "internal/host", "internal/proc", "internal/relay", "internal/workspace"}
 	return map[string][]string{
 		".":                   {"backend", "internal/egress", "internal/files", "internal/text"},
 		"internal/egress":     {"internal/relay"},
@@ -25,6 +25,7 @@ func layers() map[string][]string {
 		"backend/docker":      driver,
 		"backend/backendtest": {".", "backend"},
 		"internal/agent/...":  driver,
+		"internal/cgroup":     {"backend"},
 		"internal/workspace":  driver,
 		"internal/files":      {"backend", "internal/framing"},
 		"internal/proc":       driver,

@@ -15,6 +15,7 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+	"github.com/sandbox-go/sandbox/internal/cgroup"
 	"github.com/sandbox-go/sandbox/internal/files"
 	"github.com/sandbox-go/sandbox/internal/host"
 	"github.com/sandbox-go/sandbox/internal/workspace"
@@ -31,6 +32,7 @@ type instance struct {
 	user    *identity
 	env     []string
 	agent   *agentclient.Local
+	group   *cgroup.Group // nil where there is none
 	live    host.Live[agentclient.Process]
 	gone    chan struct{} // closed when the sandbox has died
 	lose    func()        // closes gone
@@ -55,19 +57,26 @@ func (b *Backend) newInstance(ctx context.Context, cfg *backend.Config) (_ *inst
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, b.users.remove(i.dir))
+			err = errors.Join(err, i.remove())
 			i.user.release()
 		}
 	}()
-	enter, err := b.enter(cfg, i.dir, i.user)
+	limits, err := b.limits(cfg)
 	if err != nil {
+		return nil, err
+	}
+	enter, err := b.enter(cfg, i.dir, i.user, limits)
+	if err != nil {
+		return nil, err
+	}
+	if i.group, err = b.newGroup(cfg.ID, limits); err != nil {
 		return nil, err
 	}
 	if err := i.makeDirs(enter); err != nil {
 		return nil, &Error{Call: "Options.Dir", Err: err}
 	}
 	i.agent, err = agentclient.NewEnclosed(ctx, &agentclient.Enclosure{
-		Program: b.program, Sys: i.user.sys, Map: i.user.mapTo, Enter: enter,
+		Program: b.program, Sys: i.user.sys, Map: i.user.mapTo, Limit: i.limit, Enter: enter,
 	})
 	if err != nil {
 		return nil, explain(ctx, err)
@@ -88,6 +97,26 @@ func (i *instance) makeDirs(e *wire.Enter) error {
 		}
 	}
 	return nil
+}
+
+// limit puts the agent into the sandbox's control group.
+func (i *instance) limit(pid int) error {
+	if i.group == nil {
+		return nil
+	}
+	if err := i.group.Add(pid); err != nil {
+		return &Error{Call: "join a control group", Err: err}
+	}
+	return nil
+}
+
+// remove removes what is left of a sandbox in which no process is.
+func (i *instance) remove() error {
+	err := i.backend.users.remove(i.dir)
+	if i.group != nil {
+		err = errors.Join(err, i.group.Remove())
+	}
+	return err
 }
 
 // watch says when the sandbox has died.
@@ -125,12 +154,19 @@ func ownUser(name string) bool {
 // start starts a command whose directory and environment are complete.
 func (i *instance) start(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
 	start := &wire.Start{Shell: spec.Shell, Argv: spec.Argv, Dir: spec.Dir, Env: spec.Env, UID: i.user.uid, GID: i.user.uid, Own: i.user.uid >= 0}
+	before := 0
+	if i.group != nil {
+		before = i.group.OOMKills()
+	}
 	p, err := i.agent.Start(ctx, start, spec)
 	if err != nil {
 		return nil, err
 	}
 	i.live.Add(p)
-	return p, nil
+	if i.group == nil {
+		return p, nil
+	}
+	return newProcess(p, i.group, before), nil
 }
 
 // Gone implements [backend.Instance].
@@ -182,7 +218,7 @@ func (i *instance) destroy(done chan<- struct{}) {
 		p.DiscardOutput()
 		<-p.OutputOver()
 	}
-	err := i.backend.users.remove(i.dir)
+	err := i.remove()
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.err = err

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sandbox-go/sandbox/backend"
-	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+	"github.com/sandbox-go/sandbox/internal/cgroup"
 	"github.com/sandbox-go/sandbox/internal/host"
 	"github.com/sandbox-go/sandbox/internal/workspace"
 )
@@ -50,10 +50,14 @@ func (b *Backend) open() (err error) {
 	if b.users, err = newUsers(&b.opts); err != nil {
 		return err
 	}
-	if b.base, err = host.NewBase("namespace", b.opts.Dir, b.users.others(), b.users.remove); err != nil {
+	b.base, err = host.NewBase("namespace", b.opts.Dir, b.users.others(), func(dir string) error {
+		return errors.Join(b.users.remove(dir), cgroup.RemoveStale(filepath.Base(dir)))
+	})
+	if err != nil {
 		b.users.close()
 		return &Error{Call: "Options.Dir", Err: err}
 	}
+	b.groups, b.groupsErr = cgroup.NewParent(filepath.Base(b.base.Path))
 	b.program = agentclient.NewProgram(b.base.Path)
 	return nil
 }
@@ -65,6 +69,9 @@ type Backend struct {
 	users   users
 	base    *host.Base
 	program *agentclient.Program
+
+	groups    *cgroup.Parent // nil where the service may make none
+	groupsErr error          // why
 
 	release func() error // calls close once
 
@@ -84,10 +91,14 @@ func (b *Backend) Info() backend.Info {
 		Terminal:         true,
 		Files:            true,
 		Ports:            true,
+		OOM:              b.groups != nil,
 		Caveats: []string{
 			"Commands share the machine's kernel.",
-			"Nothing limits the memory and the processors that a sandbox uses, nor what it writes to /workspace.",
+			"Nothing limits what a sandbox writes to /workspace.",
 		},
+	}
+	if b.groups == nil {
+		info.Caveats = append(info.Caveats, fmt.Sprintf("Nothing limits the memory and the processors that a sandbox uses: %v.", b.groupsErr))
 	}
 	if b.opts.Root == "/" {
 		info.Caveats = append(info.Caveats, "Commands can read the machine's programs, and what everybody can read in its /etc and /opt.")
@@ -102,8 +113,8 @@ func (b *Backend) Info() backend.Info {
 	return info
 }
 
-// Create makes a sandbox. An image, a limit of memory or of processors, and a network
-// other than "none" are errors that wrap errors.ErrUnsupported.
+// Create makes a sandbox. An image, a network other than "none", and limits that the
+// service may not set are errors that wrap errors.ErrUnsupported.
 func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -140,8 +151,6 @@ func unsupported(cfg *backend.Config) error {
 		set  bool
 	}{
 		{"an image", cfg.Image != ""},
-		{"a limit of memory", cfg.Limits.Memory > 0},
-		{"a limit of processors", cfg.Limits.CPUs > 0},
 		{"a network", cfg.Network != "" && cfg.Network != "none"},
 	} {
 		if s.set {
@@ -155,7 +164,7 @@ func unsupported(cfg *backend.Config) error {
 var shown = []string{"bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "usr"}
 
 // enter returns what a sandbox is made of, in the directory root.
-func (b *Backend) enter(cfg *backend.Config, root string, u *identity) (*wire.Enter, error) {
+func (b *Backend) enter(cfg *backend.Config, root string, u *identity, l backend.Limits) (*wire.Enter, error) {
 	e := &wire.Enter{
 		Root:      b.opts.Root,
 		Place:     filepath.Join(root, "root"),
@@ -165,7 +174,8 @@ func (b *Backend) enter(cfg *backend.Config, root string, u *identity) (*wire.En
 		TmpSize:   b.opts.TmpSize,
 		UID:       u.uid,
 		GID:       u.uid,
-		Processes: processes(&b.opts, cfg),
+		Processes: l.PIDs,
+		Limited:   b.groups != nil && l.Memory > 0,
 		Filter:    b.filter,
 	}
 	if e.Root == "/" {
@@ -175,22 +185,6 @@ func (b *Backend) enter(cfg *backend.Config, root string, u *identity) (*wire.En
 	e.Mounts, err = mounts(b.opts.Mounts, cfg.Mounts)
 	return e, err
 }
-
-// processes returns the limit of a user in a sandbox.
-func processes(opts *Options, cfg *backend.Config) int64 {
-	n := opts.Processes
-	if cfg.Limits.PIDs != 0 {
-		n = cfg.Limits.PIDs
-	}
-	if n < 0 {
-		return -1
-	}
-	return n + agent.Reserve + reservedSupervisors*agent.SupervisorThreads
-}
-
-// reservedSupervisors is for how many executions at the same time the limit of processes
-// has room.
-const reservedSupervisors = 16
 
 // Close destroys the sandboxes. After an error it may be called again.
 func (b *Backend) Close(ctx context.Context) error {
@@ -211,7 +205,7 @@ func (b *Backend) Close(ctx context.Context) error {
 // close gives back what the backend itself holds.
 func (b *Backend) close() error {
 	b.program.Close()
-	return errors.Join(b.base.Remove(), b.users.close())
+	return errors.Join(b.base.Remove(), b.users.close()) // the control group too
 }
 
 // forget drops an instance that has been destroyed.

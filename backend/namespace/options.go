@@ -30,9 +30,11 @@ type Options struct {
 	// negative is half of the machine's memory.
 	TmpSize int64
 
-	// Processes bounds the processes and threads of one sandbox, besides those of the
-	// agent's. 0 is 512; negative is the service's own limit.
-	Processes int64
+	// Limits bound one sandbox. A zero field is its default: 512 processes, besides those of
+	// the agent's, and, where the service may make control groups, 1 GiB of memory without
+	// swap and one CPU. A negative one is no limit. Where it may not, New refuses limits of
+	// memory and CPUs, and Info says so.
+	Limits backend.Limits
 
 	// AllowNamespaces lets commands make user namespaces of their own, and what only
 	// they make possible, as mounts. Much of the kernel is then theirs to try.
@@ -55,8 +57,10 @@ type Options struct {
 type UserRange struct{ First, Count uint32 }
 
 const (
-	defaultTmpSize   int64 = 256 << 20
-	defaultProcesses int64 = 512
+	defaultTmpSize int64 = 256 << 20
+	defaultPIDs          = 512
+	defaultMemory        = 1 << 30
+	defaultCPUs          = 1.0
 )
 
 // resolve returns a copy of o with every default in its place.
@@ -66,7 +70,6 @@ func (o *Options) resolve() Options {
 		r = *o
 	}
 	r.TmpSize = cmp.Or(r.TmpSize, defaultTmpSize)
-	r.Processes = cmp.Or(r.Processes, defaultProcesses)
 	r.Hide = slices.Clone(r.Hide)
 	r.Mounts = slices.Clone(r.Mounts)
 	r.Env = maps.Clone(r.Env)

@@ -16,9 +16,9 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
 )
 
-// A cgroup is the container's control group of one controller, as a directory and
+// An ownGroup is the container's control group of one controller, as a directory and
 // the version of the kernel's control groups that its files are of.
-type cgroup struct {
+type ownGroup struct {
 	dir     string
 	version int
 }
@@ -26,20 +26,20 @@ type cgroup struct {
 // findCgroup returns the container's group of a controller, or false where it is
 // not to be seen. By the first version a controller has a directory of its own. By
 // the second the container's group may or may not be the root of what it sees.
-func findCgroup(controller string) (cgroup, bool) {
+func findCgroup(controller string) (ownGroup, bool) {
 	const root = "/sys/fs/cgroup"
 	if dir := filepath.Join(root, controller); isMount(dir, unix.CGROUP_SUPER_MAGIC) {
-		return cgroup{dir, 1}, true
+		return ownGroup{dir, 1}, true
 	}
 	b, _ := os.ReadFile("/proc/self/cgroup")
 	for line := range strings.Lines(string(b)) {
 		if group, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
 			if dir := filepath.Join(root, group); isMount(dir, unix.CGROUP2_SUPER_MAGIC) {
-				return cgroup{dir, 2}, true
+				return ownGroup{dir, 2}, true
 			}
 		}
 	}
-	return cgroup{root, 2}, isMount(root, unix.CGROUP2_SUPER_MAGIC)
+	return ownGroup{root, 2}, isMount(root, unix.CGROUP2_SUPER_MAGIC)
 }
 
 // isMount reports whether dir is in a file system of that type.

@@ -18,6 +18,7 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent/shared/mux"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/pool"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+	"github.com/sandbox-go/sandbox/internal/cgroup"
 )
 
 // idle says how many supervisors there are in a container that have nothing to do. Each
@@ -87,7 +88,7 @@ type container struct {
 	spawner *spawner
 	pool    *pool.Pool
 	inputs  *inputs
-	oom     *oomCounter
+	oom     *cgroup.OOM
 }
 
 // accept serves the streams of a session until it ends.

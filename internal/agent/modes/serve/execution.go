@@ -82,7 +82,7 @@ func (e *execution) run(ctx context.Context, c *container, start *wire.Start, re
 		spec.Stdin = in
 	}
 	err := refused
-	before := c.oom.kills()
+	before := c.oom.Kills()
 	if err == nil {
 		e.process, err = c.pool.Start(ctx, start, spec)
 	}
@@ -106,7 +106,7 @@ func (e *execution) run(ctx context.Context, c *container, start *wire.Start, re
 	var left *backend.SurvivorsError
 	switch {
 	case err == nil:
-		if kills := c.oom.kills() - before; kills > 0 && exit.Usage != nil {
+		if kills := c.oom.Kills() - before; kills > 0 && exit.Usage != nil {
 			exit.Usage.OOMKills = kills
 			exit.OOMKilled = exit.Signal == backend.SIGKILL && ctx.Err() == nil
 		}

@@ -1,0 +1,327 @@
+//go:build linux
+
+// Package cgroup limits what processes use together, by control groups of either version
+// (cgroups(7)).
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-go/sandbox/backend"
+)
+
+// The controllers that are used.
+const (
+	memory = "memory"
+	pids   = "pids"
+	cpu    = "cpu"
+)
+
+var controllers = []string{memory, pids, cpu}
+
+// A Parent is the control group of a service, in which it makes one for each sandbox. Its
+// methods may be called concurrently.
+type Parent struct {
+	version int
+	dirs    map[string]string // by controller; those of the second version are one
+}
+
+// A Group is a control group of one sandbox. Its methods may be called concurrently.
+type Group struct {
+	dirs []string
+	oom  *OOM
+}
+
+// NewParent makes a service's control group, which has that name. It fails where the process
+// may not make one, or may not have it limit memory and processes.
+func NewParent(name string) (*Parent, error) {
+	p, err := find()
+	if err != nil {
+		return nil, err
+	}
+	p.below(name)
+	for _, dir := range p.distinct() {
+		if err = os.Mkdir(dir, 0o755); err != nil {
+			return nil, errors.Join(err, p.Remove())
+		}
+	}
+	if p.version == 2 {
+		enable(p.dirs[memory])
+		for c, dir := range p.dirs {
+			if !slices.Contains(words(dir, "cgroup.subtree_control"), c) {
+				delete(p.dirs, c)
+			}
+		}
+	}
+	if p.dirs[memory] == "" || p.dirs[pids] == "" {
+		return nil, errors.Join(errors.New("control groups of the service cannot limit memory and processes"), p.Remove())
+	}
+	return p, nil
+}
+
+// find returns the control groups that the process may make others in.
+func find() (*Parent, error) {
+	mounts, err := mounted()
+	if err != nil {
+		return nil, err
+	}
+	own, err := ownGroups()
+	if err != nil {
+		return nil, err
+	}
+	p := &Parent{version: 1, dirs: make(map[string]string)}
+	for _, c := range controllers {
+		if m, ok := mounts[c]; ok {
+			p.dirs[c] = m.dir(own[c])
+		}
+	}
+	if p.dirs[memory] != "" {
+		return p, nil
+	}
+	m, ok := mounts[""]
+	if !ok {
+		return nil, errors.New("no control groups are mounted")
+	}
+	dir := highest(m, own[""])
+	if dir == "" {
+		return nil, errors.New("the service may not make control groups: run it as root, or in one that is delegated to its user, as by systemd's Delegate=yes")
+	}
+	p.version = 2
+	enable(dir)
+	for _, c := range controllers {
+		if slices.Contains(words(dir, "cgroup.subtree_control"), c) {
+			p.dirs[c] = dir
+		}
+	}
+	return p, nil
+}
+
+// enable has the groups in dir be limited, as far as the kernel lets it.
+func enable(dir string) {
+	for _, c := range controllers {
+		os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0)
+	}
+}
+
+// highest returns the highest group above one that the process may change, or nothing.
+func highest(m mount, group string) (dir string) {
+	for d := m.dir(group); ; d = filepath.Dir(d) {
+		if unix.Access(d, unix.W_OK) != nil || unix.Access(filepath.Join(d, "cgroup.procs"), unix.W_OK) != nil {
+			return dir
+		}
+		dir = d
+		if d == m.at {
+			return dir
+		}
+	}
+}
+
+// A mount is where a hierarchy is mounted.
+type mount struct{ root, at string }
+
+// dir returns the directory of a group.
+func (m mount) dir(group string) string {
+	if rest, ok := strings.CutPrefix(group, m.root); ok {
+		group = rest
+	}
+	return filepath.Join(m.at, group)
+}
+
+// mounted returns where the controllers of the first version are mounted, and under no name
+// the second version.
+func mounted() (map[string]mount, error) {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]mount)
+	for line := range strings.Lines(string(b)) {
+		before, after, _ := strings.Cut(line, " - ")
+		place, kind := strings.Fields(before), strings.Fields(after)
+		if len(place) < 5 || len(kind) < 3 {
+			continue
+		}
+		m := mount{root: strings.TrimSuffix(place[3], "/"), at: place[4]}
+		switch kind[0] {
+		case "cgroup":
+			for option := range strings.SplitSeq(kind[2], ",") {
+				all[option] = m
+			}
+		case "cgroup2":
+			all[""] = m
+		}
+	}
+	return all, nil
+}
+
+// ownGroups returns the process's groups by controller, and under no name that of the second
+// version.
+func ownGroups() (map[string]string, error) {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]string)
+	for line := range strings.Lines(string(b)) {
+		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); len(f) == 3 {
+			for c := range strings.SplitSeq(f[1], ",") {
+				all[c] = f[2]
+			}
+		}
+	}
+	return all, nil
+}
+
+// words returns those in a group's file.
+func words(dir, file string) []string {
+	b, _ := os.ReadFile(filepath.Join(dir, file))
+	return strings.Fields(string(b))
+}
+
+// distinct returns each directory once.
+func (p *Parent) distinct() []string {
+	var dirs []string
+	for _, c := range controllers {
+		if dir := p.dirs[c]; dir != "" && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// LimitsCPUs reports whether groups can limit processors too.
+func (p *Parent) LimitsCPUs() bool { return p.dirs[cpu] != "" }
+
+// Remove removes the service's group, with those in it, in which no process is left.
+func (p *Parent) Remove() (all error) {
+	for _, dir := range p.distinct() {
+		entries, _ := os.ReadDir(dir)
+		for _, entry := range entries {
+			if entry.IsDir() {
+				all = errors.Join(all, remove(filepath.Join(dir, entry.Name())))
+			}
+		}
+		all = errors.Join(all, remove(dir))
+	}
+	return all
+}
+
+// RemoveStale removes the group of that name of a service that has died.
+func RemoveStale(name string) error {
+	p, err := find()
+	if err != nil {
+		return nil // then it had none
+	}
+	p.below(name)
+	return p.Remove()
+}
+
+// below makes p the group of that name in what it is.
+func (p *Parent) below(name string) {
+	for c, dir := range p.dirs {
+		p.dirs[c] = filepath.Join(dir, name)
+	}
+}
+
+// New makes a group of that name. A limit that is 0 or negative is none.
+func (p *Parent) New(name string, l backend.Limits) (*Group, error) {
+	g := &Group{}
+	for _, dir := range p.distinct() {
+		g.dirs = append(g.dirs, filepath.Join(dir, name))
+	}
+	err := g.make(p, name, l)
+	if err == nil {
+		g.oom, err = OpenOOM(filepath.Join(p.dirs[memory], name), p.version)
+	}
+	if err != nil {
+		return nil, errors.Join(err, g.Remove())
+	}
+	return g, nil
+}
+
+func (g *Group) make(p *Parent, name string, l backend.Limits) error {
+	for _, dir := range g.dirs {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	const period = 100_000 // microseconds
+	var err error
+	set := func(controller, file string, value any, optional bool) {
+		if err != nil {
+			return
+		}
+		err = os.WriteFile(filepath.Join(p.dirs[controller], name, file), fmt.Append(nil, value), 0)
+		if optional && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
+			err = nil // the kernel counts no swap
+		}
+	}
+	first := p.version == 1
+	if l.Memory > 0 {
+		if first {
+			set(memory, "memory.limit_in_bytes", l.Memory, false)
+			set(memory, "memory.memsw.limit_in_bytes", l.Memory, true)
+		} else {
+			set(memory, "memory.max", l.Memory, false)
+			set(memory, "memory.swap.max", 0, true)
+		}
+	}
+	if l.PIDs > 0 {
+		set(pids, "pids.max", l.PIDs, false)
+	}
+	if quota := int64(l.CPUs * period); l.CPUs > 0 {
+		if first {
+			set(cpu, "cpu.cfs_period_us", period, false)
+			set(cpu, "cpu.cfs_quota_us", quota, false)
+		} else {
+			set(cpu, "cpu.max", fmt.Sprintf("%d %d", quota, period), false)
+		}
+	}
+	return err
+}
+
+// Add puts a process into the group, and with it all that it starts from then on.
+func (g *Group) Add(pid int) error {
+	for _, dir := range g.dirs {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OOMKills returns how many processes of the group the kernel has killed for memory.
+func (g *Group) OOMKills() int { return g.oom.Kills() }
+
+// Remove removes the group, of which no process is left.
+func (g *Group) Remove() error {
+	g.oom.Close()
+	return remove(g.dirs...)
+}
+
+// removeTime is how long the kernel may take to see that a group is empty.
+const removeTime = 5 * time.Second
+
+func remove(dirs ...string) (all error) {
+	for _, dir := range dirs {
+		begin := time.Now()
+		err := unix.Rmdir(dir)
+		for ; err == unix.EBUSY && time.Since(begin) < removeTime; err = unix.Rmdir(dir) {
+			time.Sleep(time.Millisecond)
+		}
+		if err != nil && err != unix.ENOENT {
+			all = errors.Join(all, &os.PathError{Op: "rmdir", Path: dir, Err: err})
+		}
+	}
+	return all
+}
