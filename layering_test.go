@@ -24,6 +24,7 @@ func layers() map[string][]string {
 		"backend/namespace":   driver,
 		"backend/docker":      driver,
 		"backend/backendtest": {".", "backend"},
+		"backend/escapetest":  {".", "backend"},
 		"internal/agent/...":  driver,
 		"internal/cgroup":     {"backend"},
 		"internal/workspace":  driver,

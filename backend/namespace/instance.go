@@ -154,6 +154,9 @@ func ownUser(name string) bool {
 // start starts a command whose directory and environment are complete.
 func (i *instance) start(ctx context.Context, spec *backend.Spec) (backend.Process, error) {
 	start := &wire.Start{Shell: spec.Shell, Argv: spec.Argv, Dir: spec.Dir, Env: spec.Env, UID: i.user.uid, GID: i.user.uid, Own: i.user.uid >= 0}
+	if !start.Own {
+		start.Open = []string{"/tmp", "/dev/shm"}
+	}
 	before := 0
 	if i.group != nil {
 		before = i.group.OOMKills()

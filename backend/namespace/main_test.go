@@ -15,12 +15,20 @@ import (
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/backend/escapetest"
 	"github.com/sandbox-go/sandbox/backend/namespace"
 	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 func TestMain(m *testing.M) {
+	escapetest.Main()
 	programtest.Commands()
+	if text := os.Getenv(asService); text != "" {
+		serve(text)
+	}
+	if os.Getenv(asRefused) != "" {
+		refuse()
+	}
 	// Most cases wait rather than compute. A flag of the command line wins.
 	flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	goleak.VerifyTestMain(m)

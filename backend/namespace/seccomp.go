@@ -65,20 +65,23 @@ func filter(namespaces bool) ([]byte, error) {
 		// use clone.
 		add(seccomp.ActionErrno|seccomp.Action(unix.ENOSYS), seccomp.SyscallGroup{Names: take("clone3")})
 	}
-	conditional := conditions(namespaces)
-	add(seccomp.ActionAllow, seccomp.SyscallGroup{NamesWithCondtions: conditional})
-	var otherwise []string
-	for _, c := range conditional {
-		otherwise = append(otherwise, take(c.Name)...)
-	}
-	add(seccomp.ActionErrno, seccomp.SyscallGroup{Names: otherwise})
 	add(seccomp.ActionAllow, seccomp.SyscallGroup{Names: slices.Sorted(maps.Keys(known))})
 	program, err := policy.Assemble()
 	if err != nil {
 		return nil, err
 	}
-	program[len(program)-1] = bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(unix.ENOSYS)}
-	raw, err := bpf.Assemble(program)
+	missing := bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(unix.ENOSYS)}
+	program[len(program)-1] = missing
+	first := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: dataArch, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(info.ID), SkipTrue: 1},
+		missing,
+		bpf.LoadAbsolute{Off: dataCall, Size: 4},
+	}
+	for _, c := range conditions(namespaces) {
+		first = append(first, c.assemble(info)...)
+	}
+	raw, err := bpf.Assemble(append(first, program...))
 	if err != nil {
 		return nil, err
 	}
@@ -89,33 +92,50 @@ func filter(namespaces bool) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// conditions are the calls that depend on their arguments, and what is allowed of them.
-// The kernel looks at the lower half of an argument that is an int, so the upper one must
-// not make another number of it.
-func conditions(namespaces bool) []seccomp.NameWithConditions {
-	const low = 1<<32 - 1
-	allow := func(name string, c ...seccomp.Condition) seccomp.NameWithConditions {
-		return seccomp.NameWithConditions{Name: name, Conditions: c}
-	}
-	all := []seccomp.NameWithConditions{
-		// A virtual machine's host is not to be reached.
-		allow("socket",
-			seccomp.Condition{Argument: 0, Operation: seccomp.LessOrEqual, Value: low},
-			seccomp.Condition{Argument: 0, Operation: seccomp.NotEqual, Value: unix.AF_VSOCK}),
-		// Input is not to be made for whoever reads the terminal next. Some libraries
-		// extend the sign of numbers that have the upper bit.
-		allow("ioctl",
-			seccomp.Condition{Argument: 1, Operation: seccomp.LessOrEqual, Value: low},
-			seccomp.Condition{Argument: 1, Operation: seccomp.NotEqual, Value: unix.TIOCSTI},
-			seccomp.Condition{Argument: 1, Operation: seccomp.NotEqual, Value: unix.TIOCLINUX}),
-		allow("ioctl", seccomp.Condition{Argument: 1, Operation: seccomp.GreaterOrEqual, Value: 1<<64 - 1<<31}),
-	}
-	for _, personality := range []uint64{0, 0x8, 0x20000, 0x20008, low} {
-		all = append(all, allow("personality", seccomp.Condition{Argument: 0, Operation: seccomp.Equal, Value: personality}))
+// Offsets in struct seccomp_data (seccomp(2)); those of arguments are of their lower halves.
+const (
+	dataCall = 0
+	dataArch = 4
+	dataArgs = 16
+)
+
+// A condition is a system call that depends on an argument, of which the kernel looks at the
+// lower half, or at bits of that: whatever the upper one is. The library looks at both.
+type condition struct {
+	name   string
+	arg    uint32
+	test   bpf.JumpTest
+	values []uint32
+	refuse bool // the call when any of the values passes the test; otherwise all others
+}
+
+// conditions are what is refused and allowed by argument.
+func conditions(namespaces bool) []condition {
+	all := []condition{
+		{"socket", 0, bpf.JumpEqual, []uint32{unix.AF_VSOCK}, true},                           // a virtual machine's host
+		{"ioctl", 1, bpf.JumpEqual, []uint32{unix.TIOCSTI, unix.TIOCLINUX}, true},             // input for whoever reads next
+		{"personality", 0, bpf.JumpEqual, []uint32{0, 8, 0x20000, 0x20008, 1<<32 - 1}, false}, // what engines allow
 	}
 	if !namespaces {
-		all = append(all, allow("clone", seccomp.Condition{Argument: 0, Operation: seccomp.BitsNotSet, Value: unix.CLONE_NEWUSER |
-			unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWNET}))
+		all = append(all, condition{"clone", 0, bpf.JumpBitsSet, []uint32{unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS |
+			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWNET}, true})
 	}
 	return all
+}
+
+// assemble returns instructions that decide about the call, and leave all others as they are.
+func (c condition) assemble(info *arch.Info) []bpf.Instruction {
+	refuse := bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(unix.EPERM)}
+	allow := bpf.RetConstant{Val: uint32(seccomp.ActionAllow)}
+	body := []bpf.Instruction{bpf.LoadAbsolute{Off: dataArgs + 8*c.arg, Size: 4}}
+	for n, v := range c.values {
+		body = append(body, bpf.JumpIf{Cond: c.test, Val: v, SkipTrue: uint8(len(c.values) - n)})
+	}
+	if c.refuse {
+		body = append(body, allow, refuse)
+	} else {
+		body = append(body, refuse, allow)
+	}
+	number := uint32(info.SyscallNames[c.name])
+	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: number, SkipTrue: uint8(len(body))}}, body...)
 }

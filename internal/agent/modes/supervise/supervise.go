@@ -127,6 +127,11 @@ func (s *supervisor) serve() error {
 func (s *supervisor) start(m *wire.Start) error {
 	cmd := proc.Command{Shell: m.Shell, Argv: m.Argv, Dir: m.Dir, Env: m.Env, Terminal: m.Terminal != nil}
 	s.terminal = cmd.Terminal
+	for _, dir := range m.Open {
+		if err := unix.Chmod(dir, unix.S_ISVTX|0o777); err != nil {
+			return s.refuse(&os.PathError{Op: "chmod", Path: dir, Err: err})
+		}
+	}
 	s.user = nil
 	if m.UID >= 0 {
 		cmd.Credential = &syscall.Credential{Uid: uint32(m.UID), Gid: uint32(m.GID)}

@@ -89,6 +89,10 @@ type Start struct {
 	// Own says that nobody but this sandbox has processes of UID.
 	Own bool
 
+	// Open are directories of the agent's own user, whose mode is set to 01777 first: the
+	// command's user is that one too, and commands before may have closed them.
+	Open []string
+
 	// HasInput says that stdin is not empty; Input then names the yamux stream
 	// that it comes on.
 	HasInput bool
@@ -233,6 +237,7 @@ func (m *Start) code(c *codec) {
 	codeInt(c, &m.UID)
 	codeInt(c, &m.GID)
 	c.bool(&m.Own)
+	c.strings(&m.Open)
 	c.bool(&m.HasInput)
 	codeInt(c, &m.Input)
 	terminal := m.Terminal != nil
