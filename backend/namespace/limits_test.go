@@ -59,7 +59,7 @@ func TestLimits(t *testing.T) {
 		return
 	}
 	sb := newSandbox(t, b, &sandbox.Options{Config: cfg})
-	rec, err := sb.Run(t.Context(), sandbox.Command{Shell: "tail /dev/zero", Timeout: time.Minute})
+	rec, err := sb.Run(t.Context(), sandbox.Command{Shell: "exec tail /dev/zero", Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

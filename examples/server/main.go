@@ -35,6 +35,7 @@ import (
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend/docker"
 	"github.com/sandbox-go/sandbox/backend/local"
+	"github.com/sandbox-go/sandbox/backend/namespace"
 	"github.com/sandbox-go/sandbox/httpapi"
 )
 
@@ -60,7 +61,8 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("server", flag.ContinueOnError)
 	addr := flags.String("addr", "127.0.0.1:8080", "`address` to listen on")
-	backendName := flags.String("backend", "local", "where commands run: local or docker")
+	backendName := flags.String("backend", "local", "where commands run: local, namespace or docker")
+	root := flags.String("root", "", "namespace's `directory` that is the root of sandboxes; empty is this machine's programs")
 	image := flags.String("image", "", "docker's `image` for sandboxes; empty is debian:stable-slim")
 	openRooms := flags.Bool("open-rooms", false, "let rooms be used without a key, at the address of the service and its hosts")
 	var hosts []string
@@ -102,14 +104,14 @@ func run(ctx context.Context, args []string) error {
 	if *owner == "" {
 		*owner = deployment(l.Addr())
 	}
-	b, err := newBackend(ctx, *backendName, *image, *owner, log)
+	b, err := newBackend(ctx, *backendName, *image, *root, *owner, log)
 	if err != nil {
 		return err
 	}
 	if err := checkKeyFile(*keyFile, keyFileMode, b.Info()); err != nil {
 		return errors.Join(err, b.Close(ctx))
 	}
-	if !b.Info().DedicatedUser {
+	if info := b.Info(); !info.DedicatedUser && !info.DedicatedFiles {
 		log.Warn(sharedUser, "backend", b.Info().Name, "in_environment", inEnvironment)
 	}
 	for _, caveat := range b.Info().Caveats {
@@ -158,14 +160,16 @@ func deployment(addr net.Addr) string {
 }
 
 // newBackend returns the backend of that name.
-func newBackend(ctx context.Context, name, image, owner string, log *slog.Logger) (sandbox.Backend, error) {
+func newBackend(ctx context.Context, name, image, root, owner string, log *slog.Logger) (sandbox.Backend, error) {
 	switch name {
 	case "local":
 		return local.New(nil)
+	case "namespace":
+		return namespace.New(&namespace.Options{Root: root})
 	case "docker":
 		return docker.New(ctx, &docker.Options{Image: image, Owner: owner, Logger: log})
 	}
-	return nil, fmt.Errorf("there is no backend %q: use local or docker", name)
+	return nil, fmt.Errorf("there is no backend %q: use local, namespace or docker", name)
 }
 
 // shutDown takes no new connections, ends what runs, so that every stream and every

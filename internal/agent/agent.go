@@ -8,6 +8,8 @@
 //	agentclient       the service                          serve; beside the service also supervise
 //	contained         the service                          serve, by way of agentclient
 //	modes/pid1        a container's first process          nobody
+//	modes/namespace   the first process of new namespaces, agentclient, supervise
+//	                  which then is serve
 //	modes/serve       the agent of a container, or that    agentclient, supervise
 //	                  beside the service
 //	modes/supervise   a supervisor: one per command        serve, or beside the service agentclient

@@ -10,9 +10,6 @@ type Enter struct {
 	Root    string
 	Entries []string
 
-	// Overlay makes what is in them writable, in memory of TmpSize.
-	Overlay bool
-
 	// Place is an empty directory of the host, where the root is put together.
 	Place string
 
@@ -49,7 +46,6 @@ type Entered struct {
 func (m *Enter) code(c *codec) {
 	codeString(c, &m.Root)
 	c.strings(&m.Entries)
-	c.bool(&m.Overlay)
 	codeString(c, &m.Place)
 	codeString(c, &m.Work)
 	c.strings(&m.WorkAt)

@@ -27,6 +27,7 @@ func messages() []wire.Message {
 			UID: -1, GID: 1 << 31, Own: true, HasInput: true, Input: 9,
 		},
 		&wire.Start{},
+		&wire.Start{Open: []string{"/tmp"}},
 		&wire.Started{PID: 5},
 		&wire.Refused{Err: backend.StartError{Reason: backend.NotFound, Path: "/p", Errno: 2, Detail: "d"}},
 		&wire.Exit{Exit: backend.Exit{
@@ -46,6 +47,15 @@ func messages() []wire.Message {
 		&wire.Swept{UID: 1 << 31, Survivors: []backend.Survivor{{PID: 3, Name: "sh"}}},
 		&wire.Lost{Why: "w"},
 		&wire.Input{Number: 3},
+		&wire.Dial{ID: 6, Port: 80},
+		&wire.Dialed{ID: 6, Refused: true, Why: "w"},
+		&wire.Enter{
+			Root: "/", Entries: []string{"bin", "usr"}, Place: "/p", Work: "/w", WorkAt: []string{"/a", "/b"}, Hide: []string{"/h"},
+			Mounts:  []backend.Mount{{Source: "/s", Target: "/t", ReadOnly: true}, {Source: "/s2", Target: "/t2"}},
+			TmpSize: 1 << 40, UID: -1, GID: 1000, Processes: -1, Limited: true, Filter: []byte("\x00\xff"),
+		},
+		&wire.Entered{Failed: "mount", Errno: 1},
+		&wire.Entered{},
 		&wire.Spawn{ID: 4},
 		&wire.Spawned{ID: 4, Errno: 11},
 		&wire.KillOrphans{ID: 5, UID: -1},
