@@ -289,8 +289,12 @@ func (l *listening) port() int { return l.Addr().(*net.TCPAddr).Port }
 func (l *listening) start(host string, port int, in io.Reader) (backend.Process, *collected) {
 	l.s.Helper()
 	cmd := l.s.h.Connect(host, port)
+	var env []string
+	for key, value := range cmd.Env {
+		env = append(env, key+"="+value)
+	}
 	out := &collected{}
-	p, err := l.instance.Start(l.s.ctx, &backend.Spec{Shell: cmd.Shell, Argv: cmd.Argv, Stdin: in, Stdout: out, Stderr: io.Discard})
+	p, err := l.instance.Start(l.s.ctx, &backend.Spec{Shell: cmd.Shell, Argv: cmd.Argv, Env: env, Stdin: in, Stdout: out, Stderr: io.Discard})
 	if err != nil {
 		l.s.Fatalf("start: %v", err)
 	}

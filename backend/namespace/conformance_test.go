@@ -3,6 +3,7 @@
 package namespace_test
 
 import (
+	"net"
 	"strconv"
 	"syscall"
 	"testing"
@@ -35,6 +36,9 @@ func TestConformance(t *testing.T) {
 		HostProc: true,
 		Echo: func(port int) sandbox.Command {
 			return command(programtest.AsEcho, "tcp 127.0.0.1:"+strconv.Itoa(port))
+		},
+		Connect: func(host string, port int) sandbox.Command {
+			return command(programtest.AsClient, "tcp "+net.JoinHostPort(host, strconv.Itoa(port)))
 		},
 		Tracer:  func(pid int) sandbox.Command { return command(programtest.AsTracer, strconv.Itoa(pid)) },
 		Refused: &backend.Config{Image: "none"},

@@ -41,11 +41,13 @@ type instance struct {
 	destroying chan struct{}
 	err        error // what came of the last destruction
 	destroyed  bool
+	listener   net.Listener // for Config.Egress, or nil
 }
 
 var (
-	_ backend.Filer  = (*instance)(nil)
-	_ backend.Dialer = (*instance)(nil)
+	_ backend.Filer    = (*instance)(nil)
+	_ backend.Dialer   = (*instance)(nil)
+	_ backend.Listener = (*instance)(nil)
 )
 
 func (b *Backend) newInstance(ctx context.Context, cfg *backend.Config) (_ *instance, err error) {
@@ -124,6 +126,9 @@ func (i *instance) watch() {
 	<-i.agent.Done()
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.listener != nil {
+		i.listener.Close()
+	}
 	if i.destroying == nil && !i.destroyed {
 		i.lose()
 	}
@@ -187,6 +192,27 @@ func (i *instance) Dial(ctx context.Context, port int) (net.Conn, error) {
 		err = fmt.Errorf("namespace: port %d: %w", port, err)
 	}
 	return conn, err
+}
+
+// Listen implements [backend.Listener]: the agent's socket is the service's from then on, and
+// what connects is carried by nobody.
+func (i *instance) Listen(ctx context.Context) (net.Listener, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l, err := i.agent.Listen()
+	if err != nil {
+		return nil, fmt.Errorf("namespace: listen: %w", err)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	select {
+	case <-i.agent.Done():
+		l.Close()
+	default:
+		i.listener = l
+	}
+	return l, nil
 }
 
 // Destroy implements [backend.Instance].

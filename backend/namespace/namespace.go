@@ -91,6 +91,7 @@ func (b *Backend) Info() backend.Info {
 		Terminal:         true,
 		Files:            true,
 		Ports:            true,
+		Egress:           true,
 		OOM:              b.groups != nil,
 		Caveats: []string{
 			"Commands share the machine's kernel.",

@@ -186,9 +186,34 @@ func (l *Local) dialed(m *wire.Dialed) reply {
 	case m.Why != "":
 		return reply{err: errors.New(m.Why)}
 	}
-	conn, err := l.socket()
+	f, err := l.socket()
+	if err != nil {
+		return reply{err: err}
+	}
+	defer f.Close()
+	conn, err := net.FileConn(f)
 	if err != nil {
 		return reply{err: err}
 	}
 	return reply{dialed: conn.(*net.TCPConn)}
+}
+
+// Listen listens on a port of the loopback address of an enclosed agent's namespace, by
+// the rules of [backend.Listener], but that the listener does not end with the agent.
+func (l *Local) Listen() (net.Listener, error) {
+	r := l.request(func(id int) wire.Message { return &wire.Listen{ID: id} })
+	return r.listener, r.err
+}
+
+func (l *Local) listening(m *wire.Listening) reply {
+	if m.Why != "" {
+		return reply{err: errors.New(m.Why)}
+	}
+	f, err := l.socket()
+	if err != nil {
+		return reply{err: err}
+	}
+	defer f.Close()
+	listener, err := net.FileListener(f)
+	return reply{listener: listener, err: err}
 }

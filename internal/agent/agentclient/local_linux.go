@@ -52,6 +52,7 @@ type reply struct {
 	number    int // of the request
 	conn      *net.UnixConn
 	dialed    *net.TCPConn
+	listener  net.Listener
 	survivors []backend.Survivor
 	err       error
 }
@@ -177,6 +178,8 @@ func (l *Local) listen() {
 			l.answer(m.ID, reply{survivors: m.Survivors})
 		case *wire.Dialed:
 			l.answer(m.ID, l.dialed(m))
+		case *wire.Listening:
+			l.answer(m.ID, l.listening(m))
 		default:
 			l.end(err)
 			return
@@ -188,7 +191,12 @@ func (l *Local) spawned(m *wire.Spawned) reply {
 	if m.Errno != 0 {
 		return reply{err: os.NewSyscallError("start a supervisor", syscall.Errno(m.Errno))}
 	}
-	conn, err := l.socket()
+	f, err := l.socket()
+	if err != nil {
+		return reply{err: err}
+	}
+	defer f.Close()
+	conn, err := net.FileConn(f)
 	if err != nil {
 		return reply{err: err}
 	}
@@ -196,14 +204,12 @@ func (l *Local) spawned(m *wire.Spawned) reply {
 }
 
 // socket returns the socket that came with the last message.
-func (l *Local) socket() (net.Conn, error) {
+func (l *Local) socket() (*os.File, error) {
 	fds := l.rights.Take(1)
 	if fds == nil {
 		return nil, errors.New("no socket came")
 	}
-	f := os.NewFile(uintptr(fds[0]), "agent")
-	defer f.Close()
-	return net.FileConn(f)
+	return os.NewFile(uintptr(fds[0]), "agent"), nil
 }
 
 func (l *Local) answer(id int, r reply) {

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"net"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -122,6 +123,8 @@ func (l *local) serve() error {
 			go l.killOrphans(m)
 		case *wire.Dial:
 			go l.dial(m)
+		case *wire.Listen:
+			err = l.listen(m)
 		}
 		if err != nil {
 			return err
@@ -161,4 +164,22 @@ func (l *local) dial(m *wire.Dial) {
 		return
 	}
 	raw.Control(func(fd uintptr) { l.send(&wire.Dialed{ID: m.ID}, int(fd)) })
+}
+
+// listen hands out a socket that listens on a port of the loopback address.
+func (l *local) listen(m *wire.Listen) error {
+	answer := &wire.Listening{ID: m.ID}
+	listener, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(m.Port)))
+	if err != nil {
+		answer.Why = err.Error()
+		return l.send(answer)
+	}
+	defer listener.Close()
+	answer.Port = listener.Addr().(*net.TCPAddr).Port
+	raw, err := listener.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		return err
+	}
+	sendErr := raw.Control(func(fd uintptr) { err = l.send(answer, int(fd)) })
+	return errors.Join(sendErr, err)
 }

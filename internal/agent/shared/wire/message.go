@@ -184,11 +184,17 @@ type Dialed struct {
 
 // Listen is the first message on a stream that asks the agent to listen on a TCP port of
 // the loopback address, an unused one for 0, for as long as the stream lasts. The answer
-// is Listening. Each stream that the agent opens is then a connection to that port.
-type Listen struct{ Port int }
+// is Listening. Each stream that the agent opens is then a connection to that port. Or it is
+// asked of an agent on the same machine: the answer has the same ID, and comes with the
+// listening socket.
+type Listen struct {
+	ID   int
+	Port int
+}
 
 // Listening says on which port, or why not.
 type Listening struct {
+	ID   int
 	Port int
 	Why  string
 }
@@ -263,9 +269,13 @@ func (m *Dial) code(c *codec) {
 	codeInt(c, &m.Port)
 }
 
-func (m *Listen) code(c *codec) { codeInt(c, &m.Port) }
+func (m *Listen) code(c *codec) {
+	codeInt(c, &m.ID)
+	codeInt(c, &m.Port)
+}
 
 func (m *Listening) code(c *codec) {
+	codeInt(c, &m.ID)
 	codeInt(c, &m.Port)
 	codeString(c, &m.Why)
 }

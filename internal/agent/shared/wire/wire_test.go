@@ -47,6 +47,7 @@ func messages() []wire.Message {
 		&wire.Swept{UID: 1 << 31, Survivors: []backend.Survivor{{PID: 3, Name: "sh"}}},
 		&wire.Lost{Why: "w"},
 		&wire.Input{Number: 3},
+		&wire.Listen{ID: 7, Port: 80},
 		&wire.Dial{ID: 6, Port: 80},
 		&wire.Dialed{ID: 6, Refused: true, Why: "w"},
 		&wire.Enter{
