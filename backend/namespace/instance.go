@@ -34,6 +34,7 @@ type instance struct {
 	agent   *agentclient.Local
 	group   *cgroup.Group // nil where there is none
 	live    host.Live[agentclient.Process]
+	helpers *files.Client
 	gone    chan struct{} // closed when the sandbox has died
 	lose    func()        // closes gone
 
@@ -54,6 +55,7 @@ func (b *Backend) newInstance(ctx context.Context, cfg *backend.Config) (_ *inst
 	i := &instance{backend: b, dir: filepath.Join(b.base.Path, cfg.ID), gone: make(chan struct{})}
 	i.lose = sync.OnceFunc(func() { close(i.gone) })
 	i.env = workspace.Environ(nil, "", b.opts.Env)
+	i.helpers = files.NewClient(i.Start, agent.FilesCommand())
 	if i.user, err = b.users.take(); err != nil {
 		return nil, &Error{Call: "Options.Users", Err: err}
 	}
@@ -180,9 +182,15 @@ func (i *instance) start(ctx context.Context, spec *backend.Spec) (backend.Proce
 // Gone implements [backend.Instance].
 func (i *instance) Gone() <-chan struct{} { return i.gone }
 
-// File implements [backend.Filer], by a process of the sandbox.
+// File implements [backend.Filer], by a process of the sandbox. One that was kept does not
+// open what wire.Start.Open does.
 func (i *instance) File(ctx context.Context, r *backend.FileRequest) error {
-	return (&files.Client{Start: i.Start, Program: agent.FilesCommand()}).File(ctx, r)
+	if i.user.uid >= 0 {
+		return i.helpers.File(ctx, r)
+	}
+	c := files.NewClient(i.Start, agent.FilesCommand())
+	defer c.Close()
+	return c.File(ctx, r)
 }
 
 // Dial implements [backend.Dialer], through the agent, whose network is the sandbox's.
@@ -242,6 +250,7 @@ func (i *instance) Destroy(ctx context.Context) error {
 // destroy destroys the sandbox, whoever still waits for that. What the agent has started
 // ends with it.
 func (i *instance) destroy(done chan<- struct{}) {
+	i.helpers.Close()
 	i.agent.Close()
 	for _, p := range i.live.Take() {
 		p.DiscardOutput()
