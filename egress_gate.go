@@ -193,22 +193,13 @@ func (g *egressGate) judge(addrs []netip.Addr, port uint16) (open []netip.Addr, 
 	for _, addr := range addrs {
 		addr = addr.Unmap()
 		named := slices.ContainsFunc(g.rules, func(r egress.Rule) bool { return r.Names(netip.AddrPortFrom(addr, port)) })
-		if kind := egress.Kind(addr); named || kind == "" && !ownAddress(addr) {
+		if kind := egress.Kind(addr); named || kind == "" && !egress.Own(addr) {
 			open = append(open, addr)
 		} else {
 			refused = refusedAddr{addr, cmp.Or(kind, "this machine's own")}
 		}
 	}
 	return open, refused
-}
-
-// ownAddress reports whether an interface of this machine has the address, or nobody knows.
-func ownAddress(addr netip.Addr) bool {
-	all, err := net.InterfaceAddrs()
-	return err != nil || slices.ContainsFunc(all, func(a net.Addr) bool {
-		ipnet, ok := a.(*net.IPNet)
-		return ok && ipnet.IP.Equal(addr.AsSlice())
-	})
 }
 
 // resolve looks a name up. The dot at its end keeps search domains away.

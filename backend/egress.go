@@ -13,8 +13,9 @@ import (
 // Commands find an HTTP proxy, which speaks SOCKS5 too, on the loopback address, and its
 // URL in HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, also in lower case. What speaks no proxy
 // reaches nothing. Package sandbox judges each connection, looks the host up, looks at the
-// address that is to be dialled, and dials that. A driver looks only at whether
-// Config.Egress is nil.
+// address that is to be dialled, and dials that. What a connection carries it does not look
+// at: a rule opens all that the host serves, under whatever name. A driver looks only at
+// whether Config.Egress is nil.
 type Egress struct {
 	// Allow are the rules, of which one that allows a connection is enough: HOST,
 	// HOST:PORT or HOST:*, where none of the ports is 80 and 443. HOST is

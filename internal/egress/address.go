@@ -1,6 +1,10 @@
 package egress
 
-import "net/netip"
+import (
+	"net"
+	"net/netip"
+	"slices"
+)
 
 // special are the addresses that are not the public internet's, by the registries of
 // special-purpose addresses of IANA, and those at which clouds tell a machine its
@@ -66,4 +70,14 @@ func Kind(addr netip.Addr) string {
 		return "reserved"
 	}
 	return ""
+}
+
+// Own reports whether an interface of this machine has the address, or nobody knows: then
+// one of the service's own listeners may be there.
+func Own(addr netip.Addr) bool {
+	all, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(all, func(a net.Addr) bool {
+		ipnet, ok := a.(*net.IPNet)
+		return ok && ipnet.IP.Equal(addr.AsSlice())
+	})
 }

@@ -1,6 +1,7 @@
 package egress_test
 
 import (
+	"net"
 	"net/netip"
 	"testing"
 
@@ -28,5 +29,21 @@ func TestKind(t *testing.T) {
 		if got := egress.Kind(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s is %q, want %q", text, got, want)
 		}
+	}
+}
+
+func TestOwn(t *testing.T) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		addr, _ := netip.AddrFromSlice(a.(*net.IPNet).IP)
+		if !egress.Own(addr) || !egress.Own(addr.Unmap()) {
+			t.Errorf("%v is not this machine's", a)
+		}
+	}
+	if addr := netip.MustParseAddr("203.0.113.77"); egress.Own(addr) {
+		t.Errorf("%v is this machine's", addr)
 	}
 }

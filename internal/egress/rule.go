@@ -116,7 +116,7 @@ func (r Rule) Allows(h Host, port uint16) bool {
 	case r.all:
 		return true
 	case h.Name == "" || r.name == "":
-		return h.Name == "" && r.Names(netip.AddrPortFrom(h.Addr, port))
+		return r.Names(netip.AddrPortFrom(h.Addr, port))
 	case r.below:
 		return strings.HasSuffix(h.Name, "."+r.name)
 	}
