@@ -23,7 +23,7 @@ import (
 
 // idle says how many supervisors there are in a container that have nothing to do. Each
 // takes processes and memory of its limits. What the engine's limit has beyond that of the
-// commands is enough for maxKept (internal/agent/contained/limits.go); more of them are kept where
+// commands is enough for maxKept (backend/docker/agent.go); more of them are kept where
 // so many have just run at once, and only for as long as the next ones may take to come.
 func idle(limits *wire.Limits) pool.Idle {
 	kept := maxKept
