@@ -92,8 +92,9 @@ func (i *Instance) dial(ctx context.Context, opts agentclient.Options) (*Connect
 	fresh := i.fresh
 	i.mu.Unlock()
 	for {
+		paused := i.container.Paused() != nil // it may go on between an attempt that finds it paused and the look
 		conn, err := i.container.Dial(ctx, fresh, opts)
-		if err == nil || ctx.Err() != nil || !i.container.Look(ctx) || i.container.Paused() == nil {
+		if err == nil || ctx.Err() != nil || !i.container.Look(ctx) || i.container.Paused() == nil && !paused {
 			return conn, err
 		}
 		select {
