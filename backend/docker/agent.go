@@ -14,24 +14,25 @@ const pidReserve = agent.Reserve + 16*agent.SupervisorThreads
 
 // A program is the agent for one architecture, and the volume that holds it.
 type program struct {
-	data   []byte
+	arch   string // as Go names it
 	hash   string // SHA-256 in hexadecimal
 	volume string // empty until it is provided
+	data   []byte // empty until it is installed
 }
 
 // agentFor returns the agent for the architecture of img.
 func agentFor(img *image) (*program, error) {
-	data, hash, err := agent.Binary(img.arch)
+	hash, err := agent.Hash(img.arch)
 	if err != nil {
 		return nil, &Error{BadImage, img.ref, "name an image for linux/amd64 or linux/arm64", err}
 	}
-	return &program{data: data, hash: hash}, nil
+	return &program{arch: img.arch, hash: hash}, nil
 }
 
 // current reports whether hash is of an agent of this version of the library.
 func current(hash string) bool {
 	for _, arch := range []string{"amd64", "arm64"} {
-		if _, known, err := agent.Binary(arch); err == nil && known == hash {
+		if known, err := agent.Hash(arch); err == nil && known == hash {
 			return true
 		}
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
+
+	"github.com/sandbox-go/sandbox/internal/agent"
 )
 
 const (
@@ -91,6 +93,10 @@ func (b *Backend) invalidate(ctx context.Context, p *program) {
 // looks and fills. A volume that was found good is never written again, and one
 // that a crash left half-filled is never used before it was filled again.
 func (b *Backend) install(ctx context.Context, p *program, image string) error {
+	var err error
+	if p.data, _, err = agent.Binary(p.arch); err != nil {
+		return err
+	}
 	if err := b.makeVolume(ctx, p); err != nil {
 		return err
 	}
