@@ -114,23 +114,12 @@ func aListenersConnectionHasDeadlines(s *subject) {
 	l.connect(in)
 	conn := l.accept()
 	defer conn.Close()
-	if err := conn.SetReadDeadline(time.Now().Add(beatTime)); err != nil {
-		s.Fatalf("deadline: %v", err)
-	}
-	var timeout net.Error
-	if _, err := conn.Read(make([]byte, 1)); !errors.As(err, &timeout) || !timeout.Timeout() {
-		s.Errorf("read after the deadline: %v", err)
-	}
-	conn.SetReadDeadline(time.Time{})
-	io.WriteString(send, "x")
-	if n, err := conn.Read(make([]byte, 9)); n != 1 || err != nil {
-		s.Errorf("read after the deadline was lifted: %d bytes, %v", n, err)
-	}
-	closer := time.AfterFunc(beatTime, func() { conn.Close() })
-	defer closer.Stop()
-	if _, err := conn.Read(make([]byte, 1)); err == nil {
-		s.Errorf("read of a connection that was closed: no error")
-	}
+	s.deadlines(conn, func() {
+		io.WriteString(send, "x")
+		if n, err := conn.Read(make([]byte, 9)); n != 1 || err != nil {
+			s.Errorf("read after the deadline was lifted: %d bytes, %v", n, err)
+		}
+	})
 }
 
 func aListenerEnds(s *subject) {

@@ -117,6 +117,13 @@ func aConnectionHasDeadlines(s *subject) {
 	port, _ := s.echo()
 	conn := s.dial(s.ctx, port)
 	defer conn.Close()
+	s.deadlines(conn, func() { s.exchange(conn, "goes on") })
+}
+
+// deadlines checks that a Read of conn, to which nothing comes, ends with its deadline and
+// with Close, and that the connection goes on between the two.
+func (s *subject) deadlines(conn net.Conn, goOn func()) {
+	s.Helper()
 	if err := conn.SetReadDeadline(time.Now().Add(beatTime)); err != nil {
 		s.Fatalf("deadline: %v", err)
 	}
@@ -125,7 +132,7 @@ func aConnectionHasDeadlines(s *subject) {
 		s.Errorf("read after the deadline: %v", err)
 	}
 	conn.SetReadDeadline(time.Time{})
-	s.exchange(conn, "goes on")
+	goOn()
 	closer := time.AfterFunc(beatTime, func() { conn.Close() })
 	defer closer.Stop()
 	if _, err := conn.Read(make([]byte, 1)); err == nil {

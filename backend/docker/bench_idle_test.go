@@ -4,12 +4,12 @@ package docker_test
 
 import (
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend/docker"
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 // BenchmarkIdle has 16 idle sandboxes, in each of which commands ran and wrote a lot, and
@@ -21,7 +21,7 @@ func BenchmarkIdle(b *testing.B) {
 	back := newBackend(b, docker.Options{})
 	newSandbox(b, back, nil) // what all share
 	for b.Loop() {
-		memory, goroutines := inUse(), runtime.NumGoroutine()
+		memory, goroutines := programtest.InUse(), runtime.NumGoroutine()
 		idle := make([]sandbox.Sandbox, many)
 		for n := range idle {
 			idle[n] = newSandbox(b, back, nil)
@@ -33,30 +33,12 @@ func BenchmarkIdle(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		b.ReportMetric(float64(inUse()-memory)/many/1024, "KiB/idle")
+		b.ReportMetric(float64(programtest.InUse()-memory)/many/1024, "KiB/idle")
 		b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/many, "goroutines/idle")
-		before := cpuTime(b)
+		before := programtest.CPUTime(b)
 		time.Sleep(time.Second)
-		b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/1000, "idle-CPU-ms/s")
+		b.ReportMetric(float64((programtest.CPUTime(b)-before).Microseconds())/1000, "idle-CPU-ms/s")
 		b.ReportMetric(0, "ns/op")
 		runtime.KeepAlive(idle)
 	}
-}
-
-// inUse returns how much memory the heap and the stacks take.
-func inUse() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc + m.StackInuse)
-}
-
-// cpuTime returns the CPU time of this process.
-func cpuTime(b *testing.B) time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

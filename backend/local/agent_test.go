@@ -60,7 +60,7 @@ func alive(args string) bool { return len(pids(args, 0)) > 0 }
 func TestServiceKilled(t *testing.T) {
 	service := exec.Command(os.Args[0])
 	service.Env = append(os.Environ(), "TMPDIR="+programtest.PublicDir(t),
-		asService+"=setsid "+nap(1)+" & trap '' TERM HUP; echo up; exec "+nap(1))
+		programtest.AsService+"=setsid "+nap(1)+" & trap '' TERM HUP; echo up; exec "+nap(1))
 	service.Stderr = os.Stderr
 	out, err := service.StdoutPipe()
 	if err != nil {

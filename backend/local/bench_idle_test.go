@@ -4,15 +4,14 @@ package local_test
 
 import (
 	"context"
-	"runtime"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend/local"
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 // BenchmarkIdle has 1,000 idle sandboxes, in each of which one command ran, and reports
@@ -47,17 +46,17 @@ func BenchmarkIdle(b *testing.B) {
 			return median(took)
 		}
 		latency() // the first commands start supervisors
-		alone, memory := latency(), inUse()
+		alone, memory := latency(), programtest.InUse()
 		idle := make([]sandbox.Sandbox, many)
 		for n := range idle {
 			idle[n] = create()
 			echo(b, idle[n])
 		}
-		b.ReportMetric(float64(inUse()-memory)/many/1024, "KiB/idle")
+		b.ReportMetric(float64(programtest.InUse()-memory)/many/1024, "KiB/idle")
 		b.ReportMetric(float64(latency())/float64(alone), "latency-ratio")
-		before := cpuTime(b)
+		before := programtest.CPUTime(b)
 		time.Sleep(time.Second)
-		b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/1000, "idle-CPU-ms/s")
+		b.ReportMetric(float64((programtest.CPUTime(b)-before).Microseconds())/1000, "idle-CPU-ms/s")
 		unused := make([]sandbox.Sandbox, many)
 		for n := range unused {
 			unused[n] = create()
@@ -84,22 +83,4 @@ func closeAll(b *testing.B, all []sandbox.Sandbox) time.Duration {
 		}
 		group.Wait()
 	})
-}
-
-// inUse returns how much memory the heap and the stacks take.
-func inUse() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc + m.StackInuse)
-}
-
-// cpuTime returns the CPU time of this process.
-func cpuTime(b *testing.B) time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

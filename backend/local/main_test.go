@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -20,10 +19,6 @@ import (
 	"github.com/sandbox-go/sandbox/backend/local"
 	"github.com/sandbox-go/sandbox/internal/programtest"
 )
-
-// asService is the variable of the environment that makes this program a service,
-// which runs the command that it holds until somebody kills it.
-const asService = "SANDBOX_TEST_SERVICE"
 
 // asKeyUser is the variable that makes it do to its user's keys what it holds, "add" or
 // "find".
@@ -40,27 +35,10 @@ func TestMain(m *testing.M) {
 		useKeys(what)
 	}
 	programtest.Commands()
-	if text := os.Getenv(asService); text != "" {
-		serve(text)
-	}
+	programtest.Serve(func() (*local.Backend, error) { return local.New(nil) })
 	// Most cases wait rather than compute. A flag of the command line wins.
 	flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	goleak.VerifyTestMain(m)
-}
-
-func serve(text string) {
-	b, err := local.New(nil)
-	if err == nil {
-		var i backend.Instance
-		if i, err = b.Create(context.Background(), &backend.Config{ID: "sbx_1"}); err == nil {
-			_, err = i.Start(context.Background(), &backend.Spec{Shell: text, Stdout: os.Stdout, Stderr: os.Stderr})
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	select {}
 }
 
 // newBackend makes a backend that is closed with the test.

@@ -23,9 +23,7 @@ import (
 func TestMain(m *testing.M) {
 	escapetest.Main()
 	programtest.Commands()
-	if text := os.Getenv(asService); text != "" {
-		serve(text)
-	}
+	programtest.Serve(func() (*namespace.Backend, error) { return namespace.New(nil) })
 	if os.Getenv(asRefused) != "" {
 		refuse()
 	}

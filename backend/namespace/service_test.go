@@ -4,7 +4,6 @@ package namespace_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,32 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/namespace"
 	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
-// asService is the variable that makes this program a service, which runs the command that
-// it holds until somebody kills it.
-const asService = "SANDBOX_TEST_SERVICE"
-
 // asRefused is the variable that makes it say why no sandbox can be made.
 const asRefused = "SANDBOX_TEST_REFUSED"
-
-func serve(text string) {
-	b, err := namespace.New(nil)
-	if err == nil {
-		var i backend.Instance
-		if i, err = b.Create(context.Background(), &backend.Config{ID: "sbx_1"}); err == nil {
-			_, err = i.Start(context.Background(), &backend.Spec{Shell: text, Stdout: os.Stdout, Stderr: os.Stderr})
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	select {}
-}
 
 // When the service is killed, its sandboxes end with everything in them, and the next one
 // removes what they have left on the machine.
@@ -49,7 +28,7 @@ func TestServiceKilled(t *testing.T) {
 	marker := fmt.Sprintf("7%d", os.Getpid())
 	service := exec.Command(os.Args[0])
 	service.Env = append(os.Environ(), "TMPDIR="+dir,
-		asService+"=mkdir d; touch d/f; setsid sleep "+marker+" & sleep "+marker+" & echo ready; wait")
+		programtest.AsService+"=mkdir d; touch d/f; setsid sleep "+marker+" & sleep "+marker+" & echo ready; wait")
 	out, err := service.StdoutPipe()
 	if err == nil {
 		err = service.Start()

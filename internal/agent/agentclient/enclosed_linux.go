@@ -186,12 +186,7 @@ func (l *Local) dialed(m *wire.Dialed) reply {
 	case m.Why != "":
 		return reply{err: errors.New(m.Why)}
 	}
-	f, err := l.socket()
-	if err != nil {
-		return reply{err: err}
-	}
-	defer f.Close()
-	conn, err := net.FileConn(f)
+	conn, err := l.connection()
 	if err != nil {
 		return reply{err: err}
 	}

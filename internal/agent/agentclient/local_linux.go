@@ -191,12 +191,7 @@ func (l *Local) spawned(m *wire.Spawned) reply {
 	if m.Errno != 0 {
 		return reply{err: os.NewSyscallError("start a supervisor", syscall.Errno(m.Errno))}
 	}
-	f, err := l.socket()
-	if err != nil {
-		return reply{err: err}
-	}
-	defer f.Close()
-	conn, err := net.FileConn(f)
+	conn, err := l.connection()
 	if err != nil {
 		return reply{err: err}
 	}
@@ -210,6 +205,16 @@ func (l *Local) socket() (*os.File, error) {
 		return nil, errors.New("no socket came")
 	}
 	return os.NewFile(uintptr(fds[0]), "agent"), nil
+}
+
+// connection returns that socket as a connection.
+func (l *Local) connection() (net.Conn, error) {
+	f, err := l.socket()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return net.FileConn(f)
 }
 
 func (l *Local) answer(id int, r reply) {
