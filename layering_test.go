@@ -30,8 +30,10 @@ func layers() map[string][]string {
 		"internal/workspace":  driver,
 		"internal/files":      {"backend", "internal/framing"},
 		"internal/proc":       driver,
-		"internal/faketest":   {".", "backend/...", "internal/..."}, // for tests only
 		"examples/...":        {".", "httpapi", "backend/docker", "backend/fake", "backend/local", "backend/namespace", "examples/..."},
+		// for tests only:
+		"internal/faketest":    {".", "backend/...", "internal/..."},
+		"internal/programtest": {"backend"},
 	}
 }
 
