@@ -31,6 +31,7 @@ func layers() map[string][]string {
 		"internal/files":      {"backend", "internal/framing"},
 		"internal/proc":       driver,
 		"examples/...":        {".", "httpapi", "backend/docker", "backend/fake", "backend/local", "backend/namespace", "examples/..."},
+		"internal/speed":      {".", "httpapi", "backend/docker", "backend/local", "backend/namespace"},
 		// for tests only:
 		"internal/faketest":    {".", "backend/...", "internal/..."},
 		"internal/programtest": {"backend"},
