@@ -8,7 +8,9 @@ import (
 	"iter"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -144,6 +146,20 @@ func intoBool(dst *bool) field { return into(dst, "boolean") }
 
 // intoNumber decodes a number.
 func intoNumber(dst *float64) field { return into(dst, "number") }
+
+// intoChoice decodes one of the given words.
+func intoChoice(dst *string, words ...string) field {
+	return func(value json.RawMessage) string {
+		problem := intoString(dst)(value)
+		if problem == "" && !slices.Contains(words, *dst) {
+			problem = oneOf(words)
+		}
+		return problem
+	}
+}
+
+// oneOf says which words there are to choose from.
+func oneOf(words []string) string { return "must be one of " + strings.Join(words, ", ") }
 
 // intoCommand decodes shell text, of which there must be some.
 func intoCommand(dst *string) field {

@@ -123,7 +123,9 @@
 //
 // Every event of a stream has an id, OUT-ERR: how many bytes of each stream it and those
 // before it have told, up to the last whole character. It comes after the data. No line is
-// longer than 32 KiB, but for that of exit, which has the whole record. …/stream goes on from there, by
+// longer than 32 KiB, but for that of exit, which has the whole record. With
+// "encoding":"base64" (of …/stream, ?encoding=base64) the events of output have its exact
+// bytes: of a binary they take a quarter of what text does. …/stream goes on from there, by
 // Last-Event-ID or ?offset=; leaving it ends nothing. An EventSource connects again
 // whenever a stream ends, and gets exit again then: close it on exit and on error. Output that is not stored is told
 // as an event gap, {"stream":…,"bytes":…,"offset":…}, whose offset is where the stream

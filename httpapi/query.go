@@ -3,8 +3,8 @@ package httpapi
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -79,13 +79,10 @@ func (q *query) choice(name string, words ...string) string {
 	if value == "" {
 		return words[0]
 	}
-	for _, word := range words {
-		if value == word {
-			return word
-		}
+	if !slices.Contains(words, value) {
+		q.refuse(name, oneOf(words))
 	}
-	q.refuse(name, "must be one of "+strings.Join(words, ", "))
-	return words[0]
+	return value
 }
 
 func (q *query) refuse(name, problem string) {

@@ -158,7 +158,7 @@ func createSandbox(c *call) error {
 		minutes int
 	)
 	err := c.decode(map[string]field{
-		"size":            intoSize(&size),
+		"size":            intoChoice(&size, "small", "medium", "large"),
 		"timeout_minutes": intoInteger(&minutes, minMinutes, maxMinutes),
 	})
 	if err != nil {
@@ -207,19 +207,6 @@ func (a *api) sized(given *sandbox.CreateOptions, size string, lifetime time.Dur
 	cfg.Labels[labelSize] = size
 	cfg.Labels[labelMinutes] = strconv.FormatFloat(cfg.Lifetime.Minutes(), 'f', -1, 64)
 	return &opts
-}
-
-// intoSize decodes a sandbox's size.
-func intoSize(dst *string) field {
-	return func(value json.RawMessage) string {
-		if problem := intoString(dst)(value); problem != "" {
-			return problem
-		}
-		if sizes := []string{"small", "medium", "large"}; !slices.Contains(sizes, *dst) {
-			return "must be one of " + strings.Join(sizes, ", ")
-		}
-		return ""
-	}
 }
 
 // listSandboxes is GET /v1/sandboxes.

@@ -38,6 +38,7 @@ type execRequest struct {
 	cmd        sandbox.Command
 	timeout    int // milliseconds; 0 is the default
 	stream     bool
+	encoding   string // of a stream
 	background bool
 }
 
@@ -57,7 +58,7 @@ func execInSandbox(c *call) error {
 	c.clearWriteDeadline()
 	switch {
 	case req.stream:
-		return c.follow(sb, req.cmd)
+		return c.follow(sb, req.cmd, req.encoding)
 	case req.background:
 		return c.background(sb, req.cmd)
 	}
@@ -83,6 +84,7 @@ func (c *call) execRequest() (*execRequest, error) {
 		"cwd":        intoString(&req.cmd.Dir),
 		"env":        intoStrings(&req.cmd.Env),
 		"stream":     intoBool(&req.stream),
+		"encoding":   intoChoice(&req.encoding, asText, asBase64),
 		"background": intoBool(&req.background),
 		"open_stdin": intoBool(&req.cmd.OpenStdin),
 	})
@@ -93,6 +95,8 @@ func (c *call) execRequest() (*execRequest, error) {
 		return nil, missing("command")
 	case req.stream && req.background:
 		return nil, invalid("background", "must not be combined with stream: read it at …/executions/{exec_id}/stream")
+	case req.encoding != "" && !req.stream:
+		return nil, invalid("encoding", "needs stream: output is text elsewhere")
 	case req.cmd.OpenStdin && !req.stream && !req.background:
 		return nil, invalid("open_stdin", "needs stream or background: nobody could write to the command before it has ended")
 	case req.timeout > maxTimeoutMS && !req.background:

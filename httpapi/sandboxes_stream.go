@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ const pingInterval = 10 * time.Second
 // follow runs cmd in sb and answers with its live output. Until the first event
 // its errors are those of the unstreamed call. The command is killed when the
 // client leaves.
-func (c *call) follow(sb sandbox.Sandbox, cmd sandbox.Command) error {
+func (c *call) follow(sb sandbox.Sandbox, cmd sandbox.Command, encoding string) error {
 	if err := c.streams(); err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func (c *call) follow(sb sandbox.Sandbox, cmd sandbox.Command) error {
 	}
 	// The end of the request ends the command, and so in its turn the output: the
 	// reading itself goes on to the last event.
-	return c.tell(context.WithoutCancel(ctx), exec, output, sandbox.Offsets{})
+	return c.tell(context.WithoutCancel(ctx), exec, output, sandbox.Offsets{}, encoding)
 }
 
 // attach is GET /v1/sandboxes/{id}/executions/{exec_id}/stream. Leaving it ends
@@ -52,9 +53,10 @@ func attach(c *call) error {
 	if err != nil {
 		return err
 	}
-	from, err := c.from()
-	if err != nil {
-		return err
+	q := c.query()
+	from, encoding := c.from(q), q.choice("encoding", asText, asBase64)
+	if q.err != nil {
+		return q.err
 	}
 	output, err := exec.Stream(from)
 	if err != nil {
@@ -62,7 +64,7 @@ func attach(c *call) error {
 	}
 	defer output.Close()
 	c.clearWriteDeadline()
-	return c.tell(c.r.Context(), exec, output, from)
+	return c.tell(c.r.Context(), exec, output, from, encoding)
 }
 
 // streams returns the error of a server that cannot stream.
@@ -75,11 +77,11 @@ func (c *call) streams() error {
 
 // tell answers with the events of exec, whose output is read from there on, until it
 // is over or ctx ends.
-func (c *call) tell(ctx context.Context, exec sandbox.Exec, output sandbox.Stream, from sandbox.Offsets) error {
+func (c *call) tell(ctx context.Context, exec sandbox.Exec, output sandbox.Stream, from sandbox.Offsets, encoding string) error {
 	// What is left is bounded once exec is over, also a Write that is blocked.
 	defer c.setWriteDeadline()
 	defer whenClosed(exec.Done(), c.setWriteDeadline)()
-	f := &follower{events: newEventWriter(c.w), output: output, pos: from}
+	f := &follower{events: newEventWriter(c.w, encoding), output: output, pos: from}
 	if c.r.Method == http.MethodHead {
 		return nil
 	}
@@ -118,7 +120,7 @@ func (f *follower) copy(ctx context.Context) error {
 		case err != nil:
 			return err
 		case over:
-			return f.flush()
+			return f.finish()
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
@@ -133,7 +135,7 @@ func (f *follower) copyFor(ctx context.Context, d time.Duration) (over bool, err
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	for {
-		chunk, err := f.output.Next(ctx)
+		chunk, err := f.next(ctx)
 		if err != nil {
 			// What ended the execution, if not it itself, is in its record.
 			return err != ctx.Err(), nil
@@ -149,15 +151,38 @@ func (f *follower) copyFor(ctx context.Context, d time.Duration) (over bool, err
 	}
 }
 
-// chunk sends the whole characters that there are with a chunk.
+// next returns what comes next. When nothing is there yet, it first sends what was told
+// on its way: a client that is slower than the command costs no more than its bytes do.
+func (f *follower) next(ctx context.Context) (sandbox.Chunk, error) {
+	chunk, err := f.output.Next(ended)
+	if err != ended.Err() {
+		return chunk, err
+	}
+	if err := f.events.w.flush(); err != nil {
+		return sandbox.Chunk{}, err
+	}
+	return f.output.Next(ctx)
+}
+
+// ended is a context that has ended.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// chunk tells a chunk; of text, the whole characters that there are with it.
 func (f *follower) chunk(c sandbox.Chunk) error {
+	if f.events.encoding == asBase64 {
+		return f.tell(c.Source, c.Data)
+	}
 	p, held := c.Data, f.held[c.Source]
 	if len(held) > 0 {
 		f.joined = append(append(f.joined[:0], held...), p...)
 		p = f.joined
 	}
 	whole := text.Whole(p)
-	if err := f.send(c.Source, p[:whole]); err != nil {
+	if err := f.tell(c.Source, p[:whole]); err != nil {
 		return err
 	}
 	f.held[c.Source] = append(held[:0], p[whole:]...)
@@ -178,23 +203,20 @@ func (f *follower) gap(c sandbox.Chunk) error {
 	}{c.Source.String(), c.Gap, c.Offset})
 }
 
-// flush sends what is held back of both streams.
-func (f *follower) flush() error {
+// finish tells what is held back of both streams.
+func (f *follower) finish() error {
 	return errors.Join(f.release(sandbox.Stdout), f.release(sandbox.Stderr))
 }
 
-// release sends what is held back.
+// release tells what is held back.
 func (f *follower) release(s sandbox.StreamID) error {
 	held := f.held[s]
 	f.held[s] = nil
-	return f.send(s, held)
+	return f.tell(s, held)
 }
 
-// send sends p, which follows what was told of that stream.
-func (f *follower) send(s sandbox.StreamID, p []byte) error {
-	if len(p) == 0 {
-		return nil
-	}
+// tell writes events of p, which follows what was told of that stream.
+func (f *follower) tell(s sandbox.StreamID, p []byte) error {
 	for len(p) > 0 {
 		n, err := f.events.output(s.String(), p, func(n int) string {
 			*f.at(s) += int64(n)
@@ -205,7 +227,7 @@ func (f *follower) send(s sandbox.StreamID, p []byte) error {
 		}
 		p = p[n:]
 	}
-	return f.events.w.flush()
+	return nil
 }
 
 // event sends one event, whose id is where a reader that has seen it goes on.
@@ -242,38 +264,38 @@ func parseOffsets(id string) (o sandbox.Offsets, ok bool) {
 
 // from returns where the client wants to read on: its Last-Event-ID, which a
 // browser sends when it connects again, or else the parameter offset.
-func (c *call) from() (sandbox.Offsets, error) {
-	q := c.query()
+func (c *call) from(q *query) sandbox.Offsets {
 	name, id := "offset", q.text("offset")
 	if last := c.r.Header.Get("Last-Event-ID"); last != "" {
 		name, id = "Last-Event-ID", last
 	}
-	if q.err != nil || id == "" {
-		return sandbox.Offsets{}, q.err
+	if id == "" {
+		return sandbox.Offsets{}
 	}
 	o, ok := parseOffsets(id)
 	if !ok {
-		return o, invalid(name, "must be two offsets, OUT-ERR, as in 12-0")
+		q.refuse(name, "must be two offsets, OUT-ERR, as in 12-0")
 	}
-	return o, nil
+	return o
 }
 
 // An eventWriter writes Server-Sent Events (the WHATWG HTML standard, section
-// 9.2), each with one JSON document, and sends each on its way at once. It is for
-// one goroutine.
+// 9.2), each with one JSON document. Those of output wait for the next flush, the others
+// are sent on their way at once. It is for one goroutine.
 type eventWriter struct {
-	w   *statusWriter
-	buf []byte
+	w        *statusWriter
+	encoding string // of output: asText or asBase64
+	buf      []byte
 }
 
 // newEventWriter begins the response.
-func newEventWriter(w *statusWriter) *eventWriter {
+func newEventWriter(w *statusWriter, encoding string) *eventWriter {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache, no-transform")
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	return &eventWriter{w: w}
+	return &eventWriter{w: w, encoding: encoding}
 }
 
 // flushes reports whether an http.ResponseController can flush w.
@@ -310,15 +332,21 @@ func (e *eventWriter) event(name, id string, data any) error {
 	return e.w.flush()
 }
 
-// output sends the text of p, or of as much of it as one line holds, and returns how
-// many bytes those are. The id is of what follows them.
+// output writes p, or as much of it as one line holds, and returns how many bytes those
+// are. The id is of what follows them.
 func (e *eventWriter) output(name string, p []byte, id func(n int) string) (int, error) {
 	e.buf = append(e.buf[:0], "event: "+name+"\n"...)
 	line := len(e.buf)
 	e.buf = append(e.buf, `data: {"data":"`...)
 	const end = `"}`
-	buf, n := text.AppendJSON(e.buf, p, maxLine-(len(e.buf)-line)-len(end))
-	e.buf = append(buf, end+"\nid: "+id(n)+"\n\n"...)
+	room, n := maxLine-(len(e.buf)-line)-len(end), 0
+	if e.encoding == asBase64 {
+		n = min(len(p), base64.StdEncoding.DecodedLen(room))
+		e.buf = base64.StdEncoding.AppendEncode(e.buf, p[:n])
+	} else {
+		e.buf, n = text.AppendJSON(e.buf, p, room)
+	}
+	e.buf = append(e.buf, end+"\nid: "+id(n)+"\n\n"...)
 	_, err := e.w.Write(e.buf)
 	return n, err
 }

@@ -71,15 +71,13 @@ func (c *call) upload(sb sandbox.Sandbox, write func() error) error {
 
 // fileInBody reads the JSON object that describes a file to be written.
 func (c *call) fileInBody() (name, mode string, content io.Reader, err error) {
-	var (
-		body     *string
-		encoding = asText
-	)
+	var body *string
+	encoding := asText
 	err = c.decode(map[string]field{
 		"path":     intoString(&name),
 		"content":  into(&body, "string"),
 		"mode":     intoString(&mode),
-		"encoding": intoString(&encoding),
+		"encoding": intoChoice(&encoding, asText, asBase64),
 	})
 	switch {
 	case err != nil:
@@ -87,8 +85,6 @@ func (c *call) fileInBody() (name, mode string, content io.Reader, err error) {
 		err = missing("path")
 	case body == nil:
 		err = missing("content")
-	case encoding == asText:
-		content = strings.NewReader(*body)
 	case encoding == asBase64:
 		var decoded []byte
 		if decoded, err = base64.StdEncoding.DecodeString(*body); err != nil {
@@ -96,7 +92,7 @@ func (c *call) fileInBody() (name, mode string, content io.Reader, err error) {
 		}
 		content = strings.NewReader(string(decoded))
 	default:
-		err = invalid("encoding", "must be one of "+asText+", "+asBase64)
+		content = strings.NewReader(*body)
 	}
 	return name, mode, content, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -361,4 +362,106 @@ func TestStream(t *testing.T) {
 			t.Errorf("create after the end: %d: %s", code, body)
 		}
 	})
+}
+
+// A flushCounter counts how often a handler sends something on its way.
+type flushCounter struct {
+	http.ResponseWriter
+	n int
+}
+
+func (f *flushCounter) FlushError() error {
+	f.n++
+	return http.NewResponseController(f.ResponseWriter).Flush()
+}
+
+func TestStreamOfWhatIsThere(t *testing.T) {
+	inBubble(t, "is-sent-together", func(t *testing.T) {
+		w := start(t, nil)
+		w.backend.Handle("both in turns", func(p *fake.Process) int {
+			for range 1000 {
+				io.WriteString(p.Stdout, "o")
+				io.WriteString(p.Stderr, "e")
+			}
+			return 0
+		})
+		id := w.sandbox(t, "a")
+		w.do(t, "POST", "/v1/sandboxes/"+id+"/exec", `{"command":"both in turns"}`)
+		rec := httptest.NewRecorder()
+		counter := &flushCounter{ResponseWriter: rec}
+		path := "/v1/sandboxes/" + id + "/executions/" + w.executions(t, id)[0] + "/stream"
+		w.api.Sandboxes().ServeHTTP(counter, request(t.Context(), t, "GET", path, ""))
+		events := newEventReader(rec.Body).all(t)
+		if len(events) != 2002 {
+			t.Errorf("%d events, want one of each write, start and exit", len(events))
+		}
+		if counter.n > 5 {
+			t.Errorf("%d flushes of output that was there", counter.n)
+		}
+	})
+}
+
+func TestStreamInBase64(t *testing.T) {
+	binary := strings.Repeat("a\xff\x00\xe2\x82", 20_000)
+	decode := func(t *testing.T, events []event) string {
+		t.Helper()
+		var all strings.Builder
+		for _, e := range events {
+			if e.name == "stdout" {
+				var chunk struct{ Data []byte }
+				if err := json.Unmarshal([]byte(e.data), &chunk); err != nil {
+					t.Fatal(err)
+				}
+				all.Write(chunk.Data)
+			}
+			if e.name != "exit" && len(e.data) > 32<<10 {
+				t.Errorf("a line of %d bytes", len(e.data))
+			}
+		}
+		return all.String()
+	}
+	inBubble(t, "has-the-exact-bytes", func(t *testing.T) {
+		w := start(t, nil)
+		w.backend.Handle("say it", fake.Result(0, binary, ""))
+		id := w.sandbox(t, "a")
+		_, events := w.open(t, id, `{"command":"say it","stream":true,"encoding":"base64"}`)
+		if got := decode(t, events.all(t)); got != binary {
+			t.Errorf("live: %d bytes, or others than the %d that were printed", len(got), len(binary))
+		}
+		path := "/v1/sandboxes/" + id + "/executions/" + w.executions(t, id)[0] + "/stream?encoding=base64&offset=4-0"
+		code, body := w.do(t, "GET", path, "")
+		if got := decode(t, newEventReader(strings.NewReader(body)).all(t)); code != 200 || got != binary[4:] {
+			t.Errorf("from the middle of a character: %d, %d bytes, or others", code, len(got))
+		}
+	})
+	inBubble(t, "split-where-it-is-read", func(t *testing.T) {
+		w := start(t, nil)
+		w.backend.Handle("say it", func(p *fake.Process) int {
+			io.WriteString(p.Stdout, "\xe2")
+			p.Sleep(time.Second)
+			io.WriteString(p.Stdout, "\x82\xac")
+			return 0
+		})
+		_, events := w.open(t, w.sandbox(t, "a"), `{"command":"say it","stream":true,"encoding":"base64"}`)
+		diffEvents(t, []event{
+			{"start", startEvent},
+			{"stdout", `{"data":"4g=="}`},
+			{"stdout", `{"data":"gqw="}`},
+			{"exit", exitEvent("completed", "0")},
+		}, events.all(t))
+	})
+}
+
+// executions returns the ids of a sandbox's executions.
+func (w *testServer) executions(t testing.TB, id string) (ids []string) {
+	t.Helper()
+	_, body := w.do(t, "GET", "/v1/sandboxes/"+id+"/executions", "")
+	var list struct{ Data []struct{ ID string } }
+	if err := json.Unmarshal([]byte(body), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list.Data {
+		ids = append(ids, e.ID)
+	}
+	return ids
 }
