@@ -98,6 +98,10 @@ type Info struct {
 	Egress   bool `json:"egress"`
 	Recover  bool `json:"recover"`
 
+	// Connection says how the service reaches what runs commands, where a backend has
+	// more than one way, in the backend's words.
+	Connection string `json:"connection,omitempty"`
+
 	// Caveats says in sentences, for the person who runs the service, what is
 	// not isolated or not promised.
 	Caveats []string `json:"caveats,omitempty"`

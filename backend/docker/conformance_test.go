@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 	backendtest.Run(t, backendtest.Harness{
 		New: func(tb testing.TB) backend.Backend {
 			// The case closes it.
-			b, err := docker.New(context.Background(), &docker.Options{Owner: ownerOf(tb), Image: testImage(tb, api)})
+			b, err := docker.New(context.Background(), &docker.Options{Owner: ownerOf(tb), Image: testImage(tb, api), Connection: connection})
 			if err != nil {
 				tb.Fatal(err)
 			}

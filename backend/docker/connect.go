@@ -49,6 +49,12 @@ func (p *place) dial(ctx context.Context, fresh bool, opts agentclient.Options) 
 		return nil, engineError(b.host, err)
 	}
 	stream := newExecStream(attached)
+	if b.opts.Connection != ConnectEngine && strings.HasPrefix(b.host, "unix://") {
+		opts.PID = func(ctx context.Context) (int, error) {
+			found, err := b.api.ExecInspect(ctx, exec.ID, client.ExecInspectOptions{})
+			return found.PID, err
+		}
+	}
 	conn, err := agentclient.Dial(ctx, stream, opts)
 	if err != nil {
 		said := stream.stderrText()
@@ -57,6 +63,12 @@ func (p *place) dial(ctx context.Context, fresh bool, opts agentclient.Options) 
 		}
 		return nil, fmt.Errorf("docker: connect to the agent in %.12s: %w%s", p.container, err, said)
 	}
+	why := conn.Direct()
+	if why != nil && b.opts.Connection == ConnectDirect {
+		conn.Close()
+		return nil, &Error{NoDirect, b.host, "run the service as root beside the engine, or change Options.Connection", why}
+	}
+	b.direct.Store(why == nil)
 	return &contained.Connection{Conn: conn, Env: p.env, Ending: func(ctx context.Context) string {
 		return fmt.Sprintf("docker: the agent in %s %s", p.name, b.execEnding(ctx, exec.ID)+stream.stderrText())
 	}}, nil

@@ -77,7 +77,7 @@ func TestCreateCancelled(t *testing.T) {
 func TestCreateEngineStops(t *testing.T) {
 	api, ctx := engine(t), testContext(t)
 	p := newProxy(t, api)
-	b := newBackend(t, docker.Options{Host: p.host})
+	b := newBackend(t, docker.Options{Host: p.host, Connection: docker.ConnectEngine})
 	p.cutAfter("/containers/create?name=sandbox-sbx")
 	_, err := b.Create(ctx, &backend.Config{ID: "sbx_stopped"})
 	if !errors.Is(err, docker.NoEngine) {

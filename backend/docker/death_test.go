@@ -96,7 +96,7 @@ func TestDeathIsSeen(t *testing.T) {
 			t.Parallel()
 			api, ctx := engine(t), testContext(t)
 			p := newProxy(t, api)
-			sb := newSandbox(t, newBackend(t, docker.Options{Host: p.host}), nil)
+			sb := newSandbox(t, newBackend(t, docker.Options{Host: p.host, Connection: docker.ConnectEngine}), nil)
 			e, err := sb.Start(ctx, sandbox.Command{Shell: "sleep 60"})
 			if err != nil {
 				t.Fatal(err)
@@ -132,7 +132,7 @@ func TestDeathIsSeen(t *testing.T) {
 func TestDeathWhileConnecting(t *testing.T) {
 	api, ctx := engine(t), testContext(t)
 	p := newProxy(t, api)
-	sb := newSandbox(t, newBackend(t, docker.Options{Host: p.host}), nil)
+	sb := newSandbox(t, newBackend(t, docker.Options{Host: p.host, Connection: docker.ConnectEngine}), nil)
 	p.cut()
 	p.silence("/exec/")
 	p.restore()
@@ -166,7 +166,7 @@ func TestConnectingIsBounded(t *testing.T) {
 	}
 	api, ctx := engine(t), testContext(t)
 	p := newProxy(t, api)
-	sb := newSandbox(t, newBackend(t, docker.Options{Host: p.host}), nil)
+	sb := newSandbox(t, newBackend(t, docker.Options{Host: p.host, Connection: docker.ConnectEngine}), nil)
 	p.cut()
 	p.silence("/exec/")
 	p.restore()
@@ -231,7 +231,7 @@ func (k *keeping) start(tb testing.TB, text string) backend.Process {
 func TestConnectionLost(t *testing.T) {
 	api, ctx := engine(t), testContext(t)
 	p := newProxy(t, api)
-	sb := newSandbox(t, newBackend(t, docker.Options{Host: p.host}), nil)
+	sb := newSandbox(t, newBackend(t, docker.Options{Host: p.host, Connection: docker.ConnectEngine}), nil)
 	output(t, sb, "echo kept >file")
 	e, err := sb.Start(ctx, sandbox.Command{Shell: "sleep 6666"})
 	if err != nil {

@@ -66,6 +66,7 @@ type Backend struct {
 	api    *client.Client
 	engine engine
 	podman atomic.Bool // it is Podman
+	direct atomic.Bool // the last connection to an agent was direct
 
 	alive context.Context // ends when Close is called
 	stop  context.CancelCauseFunc
@@ -151,8 +152,17 @@ func (b *Backend) Info() backend.Info {
 		Ports:            ownNetwork(b.opts.Network),
 		DedicatedKernel:  b.engine.kernel == gVisorKernel || b.engine.kernel == guestKernel,
 		OOM:              b.engine.tellsOOM(),
+		Connection:       b.connection(),
 		Caveats:          b.engine.caveats(),
 	}
+}
+
+// connection returns how the last sandbox was connected with.
+func (b *Backend) connection() string {
+	if b.direct.Load() {
+		return string(ConnectDirect)
+	}
+	return string(ConnectEngine)
 }
 
 // Close destroys the sandboxes and ends the connection to the engine. After an

@@ -153,12 +153,12 @@ func TestEngineMayNotBeAsked(t *testing.T) {
 }
 
 // An altered engine is the tests' one, save for what say changes in what it says of
-// itself, take in what a container is to be made of, and made in the answer when it is
-// made. Nil changes nothing. One that is busy answers an internal error where a container
+// itself, take in what a container is to be made of, made in the answer when it is
+// made, and exec in what it says of an exec. Nil changes nothing. One that is busy answers an internal error where a container
 // is missing, as Podman does when it is removed meanwhile, and tells no events.
 type altered struct {
-	say, take, made func(object)
-	busy            bool
+	say, take, made, exec func(object)
+	busy                  bool
 }
 
 // newAltered returns the address of an altered engine.
@@ -201,6 +201,9 @@ func newAltered(tb testing.TB, api *client.Client, e altered) string {
 		ModifyResponse: func(r *http.Response) error {
 			if e.say != nil && strings.HasSuffix(r.Request.URL.Path, "/info") {
 				r.Body = alter(r.Body, r.Header, e.say)
+			}
+			if e.exec != nil && strings.Contains(r.Request.URL.Path, "/exec/") && strings.HasSuffix(r.Request.URL.Path, "/json") {
+				r.Body = alter(r.Body, r.Header, e.exec)
 			}
 			if e.made != nil && strings.HasSuffix(r.Request.URL.Path, "/containers/create") && r.StatusCode == http.StatusCreated {
 				r.Body = alter(r.Body, r.Header, e.made)

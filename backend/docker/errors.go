@@ -25,6 +25,7 @@ const (
 	NameTaken    Problem = "name taken"
 	BadMount     Problem = "bad mount"
 	NoLimit      Problem = "limit not enforced"
+	NoDirect     Problem = "no direct connection"
 )
 
 // Error returns the problem in words.

@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"testing"
@@ -65,6 +66,7 @@ func newBackend(tb testing.TB, opts docker.Options) *docker.Backend {
 	tb.Helper()
 	api := engine(tb)
 	opts.Image = testImage(tb, api)
+	opts.Connection = cmp.Or(opts.Connection, connection)
 	if opts.Owner == "" {
 		opts.Owner = ownerOf(tb)
 	}
@@ -75,6 +77,9 @@ func newBackend(tb testing.TB, opts docker.Options) *docker.Backend {
 	tb.Cleanup(func() { closeIn(tb, b.Close) })
 	return b
 }
+
+// connection is the way to the agents where a test does not choose one.
+var connection = docker.Connection(os.Getenv("SANDBOX_TEST_CONNECTION"))
 
 // ownerOf returns an owner that no other test and no other run has.
 func ownerOf(tb testing.TB) string {

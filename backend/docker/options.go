@@ -38,6 +38,11 @@ type Options struct {
 	// creates the sandbox. Nil is silent.
 	Progress func(PullProgress)
 
+	// Connection says how the service speaks with the agent of a container. Empty is
+	// ConnectDirect where that can be had, found out for each sandbox, and else
+	// ConnectEngine. Info says which it was for the last one.
+	Connection Connection
+
 	// Runtime is the name under which the engine knows the OCI runtime, as in
 	// "runsc" or "kata". Empty is the engine's default.
 	Runtime string
@@ -83,6 +88,22 @@ type Options struct {
 	// once. Nil is silent. A limit that the engine drops is an error of Create.
 	Logger *slog.Logger
 }
+
+// A Connection is a way between the service and the agent of a container.
+type Connection string
+
+const (
+	// ConnectDirect is a socket that the service takes out of the agent's process
+	// (pidfd_getfd), so that the engine is not in the way of a message or a byte: a
+	// command costs less, and it goes on when the engine restarts. It takes Linux 5.6,
+	// an engine on this machine behind a unix socket, and a service that sees the
+	// container's processes and may trace them, which is root as a rule. No command can
+	// see or reach the socket, which has no name and is not on any disk.
+	ConnectDirect Connection = "direct"
+
+	// ConnectEngine is an exec of the engine's.
+	ConnectEngine Connection = "engine"
+)
 
 const (
 	// DefaultImage is what a sandbox starts from when nothing else is said.

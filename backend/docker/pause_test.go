@@ -69,7 +69,7 @@ func TestPause(t *testing.T) {
 func TestPauseConnectionLost(t *testing.T) {
 	api, ctx := engine(t), testContext(t)
 	p := newProxy(t, api)
-	sb := newSandbox(t, newBackend(t, docker.Options{Host: p.host}), nil)
+	sb := newSandbox(t, newBackend(t, docker.Options{Host: p.host, Connection: docker.ConnectEngine}), nil)
 	e, err := sb.Start(ctx, sandbox.Command{Shell: "sleep 60"})
 	if err != nil {
 		t.Fatal(err)

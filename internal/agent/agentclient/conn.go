@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/yamux"
 
@@ -20,6 +21,8 @@ import (
 // container. Its methods may be called concurrently.
 type Conn struct {
 	session *yamux.Session
+	first   io.Closer // what the agent was greeted through
+	direct  error     // why that is also what carries everything, or nil
 	options Options
 	limits  wire.Limits
 	inputs  atomic.Int64 // numbers of inputs
@@ -36,6 +39,10 @@ type Options struct {
 	// the error is told, without a lock; nil adds nothing.
 	Explain func(error) error
 
+	// PID returns the agent's process, as this machine numbers it. It lets Dial take a
+	// socket out of that process, so that nothing else stands between. Nil forbids that.
+	PID func(context.Context) (int, error)
+
 	// HideOOM drops what the agent says of kills for memory.
 	HideOOM bool
 
@@ -47,20 +54,25 @@ type Options struct {
 // and which the Conn owns from then on, also after an error. The context covers
 // that only.
 func Dial(ctx context.Context, rwc io.ReadWriteCloser, opts Options) (*Conn, error) {
+	c := &Conn{first: rwc, options: opts}
 	stop := context.AfterFunc(ctx, func() { rwc.Close() })
-	limits, err := greet(rwc)
+	conn, err := c.greet(ctx, rwc)
 	if !stop() {
 		err = ctx.Err()
 	}
-	var session *yamux.Session
 	if err == nil {
-		session, err = mux.Client(rwc)
+		c.session, err = mux.Client(conn)
 	}
 	if err != nil {
 		rwc.Close()
+		if conn != nil {
+			conn.Close()
+		}
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	c := &Conn{session: session, options: opts, limits: *limits}
+	if c.direct == nil {
+		c.tasks.Go(func() { c.drain(rwc) })
+	}
 	if opts.Listener != nil {
 		if err := c.listen(ctx, opts.Listener); err != nil {
 			c.Close()
@@ -70,21 +82,78 @@ func Dial(ctx context.Context, rwc io.ReadWriteCloser, opts Options) (*Conn, err
 	return c, nil
 }
 
-// greet reads what an agent in a container says first.
-func greet(rw io.ReadWriter) (*wire.Limits, error) {
-	if err := wire.Greet(rw); err != nil {
+// greet reads what an agent in a container says first, and returns what the two speak
+// through from then on.
+func (c *Conn) greet(ctx context.Context, rwc io.ReadWriteCloser) (io.ReadWriteCloser, error) {
+	if err := wire.Greet(rwc); err != nil {
 		return nil, err
 	}
-	m, err := wire.NewReader(rw).Next()
+	r := wire.NewReader(rwc)
+	m, err := r.Next()
 	if err != nil {
 		return nil, err
 	}
 	limits, ok := m.(*wire.Limits)
 	if !ok {
-		return nil, errors.New("unexpected message")
+		return nil, errUnexpected
 	}
-	return limits, nil
+	c.limits = *limits
+	if m, err = r.Next(); err != nil {
+		return nil, err
+	}
+	offer, ok := m.(*wire.Offer)
+	if !ok {
+		return nil, errUnexpected
+	}
+	conn := rwc
+	if socket, err := c.take(ctx, offer); err != nil {
+		c.direct = err
+	} else {
+		conn = socket
+	}
+	return conn, wire.Write(rwc, &wire.Choice{Direct: c.direct == nil})
 }
+
+var (
+	errUnexpected = errors.New("unexpected message")
+	errForbidden  = errors.New("it was not to be tried")
+)
+
+// take takes the socket that the agent offers.
+func (c *Conn) take(ctx context.Context, offer *wire.Offer) (io.ReadWriteCloser, error) {
+	if c.options.PID == nil {
+		return nil, errForbidden
+	}
+	pid, err := c.options.PID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return takeSocket(pid, offer.FD, offer.Secret)
+}
+
+// drainTime is how long the first connection may bring why the agent has ended.
+const drainTime = time.Second
+
+// drain reads what still comes through the first connection, and closes it some time after
+// the end of the session.
+func (c *Conn) drain(rwc io.ReadWriteCloser) {
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		io.Copy(io.Discard, rwc)
+	}()
+	<-c.session.CloseChan()
+	select {
+	case <-read:
+	case <-time.After(drainTime):
+	}
+	rwc.Close()
+	<-read
+}
+
+// Direct returns nil when nothing stands between the service and the agent, or why what
+// was dialled does.
+func (c *Conn) Direct() error { return c.direct }
 
 // explain adds to an error why the connection ended, where that is known.
 func (c *Conn) explain(err error) error {
@@ -119,6 +188,7 @@ func (c *Conn) Done() <-chan struct{} { return c.session.CloseChan() }
 // sink is called any more.
 func (c *Conn) Close() error {
 	err := c.session.Close()
+	c.first.Close()
 	c.tasks.Wait()
 	return err
 }

@@ -72,7 +72,11 @@ func Container(home, user string, fresh bool) error {
 	if err := wire.Write(conn, seen); err != nil {
 		return err
 	}
-	session, err := mux.Server(conn)
+	chosen, err := offer(conn)
+	if err != nil {
+		return err
+	}
+	session, err := mux.Server(chosen)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,8 @@ var messages = [...]func() Message{
 	of[Swept],
 	of[Enter],
 	of[Entered],
+	of[Offer],
+	of[Choice],
 }
 
 func of[T any, M interface {
@@ -70,6 +72,18 @@ type Limits struct {
 	CPUs   float64 // processors' worth of time
 	PIDs   int64   // processes and threads
 }
+
+// Offer follows the Limits of an agent in a container: a descriptor of its process, which
+// is a socket to it. A service on the same machine that may look into the process can
+// take it. The secret is the first that comes out of it.
+type Offer struct {
+	FD     int
+	Secret string
+}
+
+// Choice answers an Offer: whether everything else goes through the socket, and not through
+// what brought the Offer.
+type Choice struct{ Direct bool }
 
 // Start asks for a command to be started. The answer is Started or Refused. On the
 // same stream or socket another may follow Refused, or Exit, Over and Empty.
@@ -262,6 +276,12 @@ func (c *codec) size(s *backend.TerminalSize) {
 	codeInt(c, &s.Cols)
 }
 
+func (m *Offer) code(c *codec) {
+	codeInt(c, &m.FD)
+	codeString(c, &m.Secret)
+}
+
+func (m *Choice) code(c *codec) { c.bool(&m.Direct) }
 func (m *Resize) code(c *codec) { c.size(&m.Size) }
 
 func (m *Dial) code(c *codec) {

@@ -22,6 +22,8 @@ func messages() []wire.Message {
 	return []wire.Message{
 		&wire.Hello{Version: wire.Version},
 		&wire.Limits{Memory: 1 << 40, CPUs: 0.5, PIDs: -1},
+		&wire.Offer{FD: 9, Secret: "secret"},
+		&wire.Choice{Direct: true},
 		&wire.Start{
 			Shell: "echo \x00\xff", Argv: []string{"a", ""}, Dir: "/x", Env: []string{"A=b\nc"}, User: "u:g",
 			UID: -1, GID: 1 << 31, Own: true, HasInput: true, Input: 9,

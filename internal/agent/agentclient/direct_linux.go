@@ -1,0 +1,39 @@
+package agentclient
+
+import (
+	"errors"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// takeSocket returns a copy of another process's descriptor, which is a socket out of
+// which the secret comes first. The caller must be one that may trace the process.
+// Where processes are numbered apart from this one, pid is of some other process: of its
+// descriptors none has the secret, and nothing is taken out of them.
+func takeSocket(pid, fd int, secret string) (net.Conn, error) {
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("pidfd_open", err)
+	}
+	defer unix.Close(process)
+	copied, err := unix.PidfdGetfd(process, fd, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("pidfd_getfd", err)
+	}
+	f := os.NewFile(uintptr(copied), "agent")
+	defer f.Close()
+	said := make([]byte, len(secret))
+	n, _, err := unix.Recvfrom(copied, said, unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	if err != nil {
+		return nil, os.NewSyscallError("recvfrom", err)
+	}
+	if n < len(secret) || string(said) != secret {
+		return nil, errors.New("the socket is another's")
+	}
+	if _, err := unix.Read(copied, said); err != nil {
+		return nil, os.NewSyscallError("read", err)
+	}
+	return net.FileConn(f)
+}
