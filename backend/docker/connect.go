@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -49,7 +50,8 @@ func (p *place) dial(ctx context.Context, fresh bool, opts agentclient.Options) 
 		return nil, engineError(b.host, err)
 	}
 	stream := newExecStream(attached)
-	if b.opts.Connection != ConnectEngine && strings.HasPrefix(b.host, "unix://") {
+	tryDirect := b.opts.Connection != ConnectEngine && strings.HasPrefix(b.host, "unix://")
+	if tryDirect {
 		opts.PID = func(ctx context.Context) (int, error) {
 			found, err := b.api.ExecInspect(ctx, exec.ID, client.ExecInspectOptions{})
 			return found.PID, err
@@ -64,9 +66,12 @@ func (p *place) dial(ctx context.Context, fresh bool, opts agentclient.Options) 
 		return nil, fmt.Errorf("docker: connect to the agent in %.12s: %w%s", p.container, err, said)
 	}
 	why := conn.Direct()
-	if why != nil && b.opts.Connection == ConnectDirect {
+	switch {
+	case why != nil && b.opts.Connection == ConnectDirect:
 		conn.Close()
 		return nil, &Error{NoDirect, b.host, "run the service as root beside the engine, or change Options.Connection", why}
+	case why != nil && tryDirect:
+		b.logOnce(slog.LevelInfo, "the connections to agents go through the engine", "reason", why.Error())
 	}
 	b.direct.Store(why == nil)
 	return &contained.Connection{Conn: conn, Env: p.env, Ending: func(ctx context.Context) string {

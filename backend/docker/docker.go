@@ -78,7 +78,7 @@ type Backend struct {
 	mu              sync.Mutex // guards what follows
 	closed          bool
 	instances       map[string]*instance // by container id
-	warned          map[string]bool      // texts that the engine has warned with
+	logged          map[string]bool      // what is not to be logged again
 	pendingRemovals map[string]*plan     // by volume: what failed creations have made and could not be removed
 }
 
@@ -92,7 +92,7 @@ func New(ctx context.Context, opts *Options) (*Backend, error) {
 		installing:      make(chan struct{}, 1),
 		instances:       make(map[string]*instance),
 		installed:       make(map[string]string),
-		warned:          make(map[string]bool),
+		logged:          make(map[string]bool),
 		pendingRemovals: make(map[string]*plan),
 	}
 	api, err := dial(b.opts.Host, client.WithHTTPResponseHook(b.recognize))

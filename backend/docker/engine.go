@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"path"
 	"slices"
 	"strings"
@@ -161,13 +162,18 @@ func dropped(warnings []string) backend.Limits {
 // logWarnings logs what the engine warned of, each text once.
 func (b *Backend) logWarnings(warnings []string) {
 	for _, text := range warnings {
-		b.mu.Lock()
-		known := b.warned[text]
-		b.warned[text] = true
-		b.mu.Unlock()
-		if !known && b.opts.Logger != nil {
-			b.opts.Logger.Warn("the engine warns of a container that it made", "warning", text)
-		}
+		b.logOnce(slog.LevelWarn, "the engine warns of a container that it made", "warning", text)
+	}
+}
+
+// logOnce logs a message of one attribute, each value of it once.
+func (b *Backend) logOnce(level slog.Level, message, key, value string) {
+	b.mu.Lock()
+	known := b.logged[value]
+	b.logged[value] = true
+	b.mu.Unlock()
+	if !known && b.opts.Logger != nil {
+		b.opts.Logger.Log(context.Background(), level, message, key, value)
 	}
 }
 

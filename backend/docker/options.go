@@ -84,8 +84,9 @@ type Options struct {
 	// Labels are put on every container, besides those of the sandbox's Config.
 	Labels map[string]string
 
-	// Logger takes what the engine warns of when it makes a container, each text
-	// once. Nil is silent. A limit that the engine drops is an error of Create.
+	// Logger takes what the engine warns of when it makes a container, and why a
+	// connection is not direct that might be, each text once. Nil is silent. A limit
+	// that the engine drops is an error of Create.
 	Logger *slog.Logger
 }
 

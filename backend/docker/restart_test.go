@@ -25,9 +25,10 @@ const (
 	imageVar    = "SANDBOX_TEST_SERVICE_IMAGE"
 	lifetimeVar = "SANDBOX_TEST_LIFETIME"
 	abandonVar  = "SANDBOX_TEST_ABANDON"
+	programVar  = "SANDBOX_TEST_PROGRAM"
 )
 
-var services = map[string]func(){"sleep": sleepService}
+var services = map[string]func(){"sleep": sleepService, "intruder": intruderService}
 
 // sleepService has one sandbox with a sleep in it. It prints the sandbox's id when
 // the sleep runs, and lives until it is killed.

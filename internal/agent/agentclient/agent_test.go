@@ -55,6 +55,13 @@ func startAgent(t testing.TB) *agentProcess {
 
 func startAgentWith(t testing.TB, opts agentclient.Options) *agentProcess {
 	t.Helper()
+	return startAgentTo(t, opts, false, io.Discard)
+}
+
+// startAgentTo starts an agent, which is spoken with directly where that is to be and can be.
+// What it says on stdout also goes to said.
+func startAgentTo(t testing.TB, opts agentclient.Options, direct bool, said io.Writer) *agentProcess {
+	t.Helper()
 	program, _, err := agent.Native()
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +86,10 @@ func startAgentWith(t testing.TB, opts agentclient.Options) *agentProcess {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := agentclient.Dial(t.Context(), stdio{out, in}, opts)
+	if direct {
+		opts.PID = isPID(cmd.Process.Pid)
+	}
+	conn, err := agentclient.Dial(t.Context(), stdio{io.TeeReader(out, said), in}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,112 @@
+//go:build linux && (amd64 || arm64)
+
+package agentclient_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+)
+
+// A recording is what an agent has said, to be said again.
+type recording struct {
+	io.Reader
+	io.Writer
+}
+
+func (recording) Close() error { return nil }
+
+// greeting is what an agent says that offers a descriptor.
+func greeting(t *testing.T, fd int, secret string) recording {
+	t.Helper()
+	var said []byte
+	for _, m := range []wire.Message{&wire.Hello{Version: wire.Version}, &wire.Limits{}, &wire.Offer{FD: fd, Secret: secret}} {
+		var err error
+		if said, err = wire.Append(said, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return recording{bytes.NewReader(said), io.Discard}
+}
+
+// isPID is what an Options.PID returns that knows the number.
+func isPID(pid int) func(context.Context) (int, error) {
+	return func(context.Context) (int, error) { return pid, nil }
+}
+
+// Only a socket out of which the secret comes is taken. Out of another nothing is read: it
+// may be any process's.
+func TestOfferIsProved(t *testing.T) {
+	const secret = "the secret"
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		unix.Close(pair[0])
+		unix.Close(pair[1])
+	})
+	if _, err := unix.Write(pair[0], []byte(secret)); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, test := range []struct {
+		name   string
+		pid    int
+		fd     int
+		secret string
+		direct bool
+	}{
+		{"another-secret", os.Getpid(), pair[1], "not secret", false},
+		{"longer-secret", os.Getpid(), pair[1], secret + "s", false},
+		{"no-bytes", os.Getpid(), pair[0], secret, false},
+		{"no-socket", os.Getpid(), int(file.Fd()), secret, false},
+		{"no-descriptor", os.Getpid(), 1 << 20, secret, false},
+		{"another-process", 1, pair[1], secret, false},
+		{"no-process", 1 << 30, pair[1], secret, false},
+		{"no-number", 0, pair[1], secret, false},
+		{"proved", os.Getpid(), pair[1], secret, true}, // after the others: the secret is still there
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			conn, err := agentclient.Dial(t.Context(), greeting(t, test.fd, test.secret), agentclient.Options{PID: isPID(test.pid)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if why := conn.Direct(); (why == nil) != test.direct {
+				t.Errorf("direct: %v, want %v", why, test.direct)
+			}
+			conn.Close()
+		})
+	}
+}
+
+// What an agent has offered one service is gone for the next, which has heard all of it.
+func TestOfferIsTakenOnce(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may look into the agent")
+	}
+	var said bytes.Buffer
+	a := startAgentTo(t, agentclient.Options{}, true, &said)
+	if err := a.Direct(); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := agentclient.Dial(t.Context(), recording{bytes.NewReader(said.Bytes()), io.Discard}, agentclient.Options{PID: isPID(a.cmd.Process.Pid)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if conn.Direct() == nil {
+		t.Error("a second service has the socket too")
+	}
+}
