@@ -54,7 +54,7 @@ func TestEgress(t *testing.T) {
 // A connection to the agent that was lost and is made again leads out as before.
 func TestEgressAfterALostConnection(t *testing.T) {
 	p := newProxy(t, engine(t))
-	sb := newEgress(t, newBackend(t, docker.Options{Host: p.host}))
+	sb := newEgress(t, newBackend(t, docker.Options{Host: p.host, Connection: docker.ConnectEngine}))
 	before := output(t, sb, "echo $HTTP_PROXY")
 	e, err := sb.Start(testContext(t), sandbox.Command{Shell: "sleep 6666"})
 	if err != nil {
