@@ -79,9 +79,11 @@ func (b *Backend) newInstance(ctx context.Context, cfg *backend.Config) (_ *inst
 	if err := i.makeDirs(enter); err != nil {
 		return nil, &Error{Call: "Options.Dir", Err: err}
 	}
-	i.agent, err = agentclient.NewEnclosed(ctx, &agentclient.Enclosure{
-		Program: b.program, Sys: i.user.sys, Map: i.user.mapTo, Limit: i.limit, Enter: enter,
-	})
+	enclosure := agentclient.Enclosure{Program: b.program, Sys: i.user.sys, Map: i.user.mapTo, Enter: enter}
+	if i.group != nil {
+		enclosure.Group = i.group.Place
+	}
+	i.agent, err = agentclient.NewEnclosed(ctx, &enclosure)
 	if err != nil {
 		return nil, explain(ctx, err)
 	}
@@ -99,17 +101,6 @@ func (i *instance) makeDirs(e *wire.Enter) error {
 		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// limit puts the agent into the sandbox's control group.
-func (i *instance) limit(pid int) error {
-	if i.group == nil {
-		return nil
-	}
-	if err := i.group.Add(pid); err != nil {
-		return &Error{Call: "join a control group", Err: err}
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -38,8 +37,8 @@ type Parent struct {
 
 // A Group is a control group of one sandbox. Its methods may be called concurrently.
 type Group struct {
-	dirs []string
-	oom  *OOM
+	Place Place
+	oom   *OOM
 }
 
 // NewParent makes a service's control group, which has that name. It fails where the process
@@ -95,6 +94,9 @@ func find() (*Parent, error) {
 	dir := highest(m, own[""])
 	if dir == "" {
 		return nil, errors.New("the service may not make control groups: run it as root, or in one that is delegated to its user, as by systemd's Delegate=yes")
+	}
+	if !mayStartInto() {
+		return nil, errors.New("no process can be started in a control group: clone3 is missing, or a seccomp profile has it not exist")
 	}
 	p.version = 2
 	enable(dir)
@@ -235,9 +237,9 @@ func (p *Parent) below(name string) {
 
 // New makes a group of that name. A limit that is 0 or negative is none.
 func (p *Parent) New(name string, l backend.Limits) (*Group, error) {
-	g := &Group{}
+	g := &Group{Place: Place{Version: p.version}}
 	for _, dir := range p.distinct() {
-		g.dirs = append(g.dirs, filepath.Join(dir, name))
+		g.Place.Dirs = append(g.Place.Dirs, filepath.Join(dir, name))
 	}
 	err := g.make(p, name, l)
 	if err == nil {
@@ -250,7 +252,7 @@ func (p *Parent) New(name string, l backend.Limits) (*Group, error) {
 }
 
 func (g *Group) make(p *Parent, name string, l backend.Limits) error {
-	for _, dir := range g.dirs {
+	for _, dir := range g.Place.Dirs {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
@@ -290,23 +292,13 @@ func (g *Group) make(p *Parent, name string, l backend.Limits) error {
 	return err
 }
 
-// Add puts a process into the group, and with it all that it starts from then on.
-func (g *Group) Add(pid int) error {
-	for _, dir := range g.dirs {
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // OOMKills returns how many processes of the group the kernel has killed for memory.
 func (g *Group) OOMKills() int { return g.oom.Kills() }
 
 // Remove removes the group, of which no process is left.
 func (g *Group) Remove() error {
 	g.oom.Close()
-	return remove(g.dirs...)
+	return remove(g.Place.Dirs...)
 }
 
 // removeTime is how long the kernel may take to see that a group is empty.

@@ -15,6 +15,7 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/pool"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+	"github.com/sandbox-go/sandbox/internal/cgroup"
 )
 
 // idleEnclosed says how many supervisors a sandbox has that have nothing to do.
@@ -30,9 +31,8 @@ type Enclosure struct {
 	// Map gives the process of that number its user, where Sys does not. It may be nil.
 	Map func(pid int) error
 
-	// Limit is called with the process's number, while it enters and before it starts
-	// anything. It may be nil.
-	Limit func(pid int) error
+	// Group is the control group that it starts in.
+	Group cgroup.Place
 
 	// Enter is what the sandbox is made of.
 	Enter *wire.Enter
@@ -63,7 +63,7 @@ func NewEnclosed(ctx context.Context, e *Enclosure) (*Local, error) {
 	if e.Map != nil {
 		argv = append(argv, "unmapped")
 	}
-	conn, process, err := launch(e.Program, argv, e.Sys)
+	conn, process, err := launch(e.Program, argv, e.Sys, e.Group)
 	if err != nil {
 		return nil, fmt.Errorf("start the agent: %w", err)
 	}
@@ -86,7 +86,7 @@ func NewEnclosed(ctx context.Context, e *Enclosure) (*Local, error) {
 
 // Remove removes the tree dir, with the privileges that an agent has where e has it start.
 func Remove(e *Enclosure, dir string) error {
-	conn, process, err := launch(e.Program, []string{"sandbox-agent", "remove", dir}, e.Sys)
+	conn, process, err := launch(e.Program, []string{"sandbox-agent", "remove", dir}, e.Sys, cgroup.Place{})
 	if err != nil {
 		return fmt.Errorf("start the agent: %w", err)
 	}
@@ -121,16 +121,7 @@ func (l *Local) enclose(e *Enclosure) error {
 	if err := e.mapUser(l.conn, l.process.Pid); err != nil {
 		return err
 	}
-	limited := make(chan error, 1)
-	go func() {
-		if e.Limit == nil {
-			limited <- nil
-			return
-		}
-		limited <- e.Limit(l.process.Pid)
-	}()
-	err := l.enter(e.Enter)
-	return errors.Join(<-limited, err)
+	return l.enter(e.Enter)
 }
 
 // enter has the agent make its sandbox.

@@ -16,11 +16,12 @@ import (
 
 	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/agent/modes/serve"
+	"github.com/sandbox-go/sandbox/internal/cgroup"
 )
 
-// launch starts the agent with one end of a socket, in a session of its own, with
-// an empty environment and no other descriptor of the service.
-func launch(program *Program, argv []string, sys syscall.SysProcAttr) (*net.UnixConn, *os.Process, error) {
+// launch starts the agent with one end of a socket, in a session and a control group of its
+// own, with an empty environment and no other descriptor of the service.
+func launch(program *Program, argv []string, sys syscall.SysProcAttr, group cgroup.Place) (*net.UnixConn, *os.Process, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
@@ -41,9 +42,17 @@ func launch(program *Program, argv []string, sys syscall.SysProcAttr) (*net.Unix
 	files := []*os.File{null, null, theirs, nil}
 	files[serve.Socket] = theirs
 	sys.Setsid = true
-	process, err := program.start(argv, &os.ProcAttr{Dir: "/", Env: []string{}, Files: files, Sys: &sys})
+	var process *os.Process
+	err = group.Start(&sys, func() (err error) {
+		process, err = program.start(argv, &os.ProcAttr{Dir: "/", Env: []string{}, Files: files, Sys: &sys})
+		return err
+	})
 	if err != nil {
 		conn.Close()
+		if process != nil {
+			process.Kill()
+			process.Wait()
+		}
 		return nil, nil, err
 	}
 	return conn.(*net.UnixConn), process, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/pool"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+	"github.com/sandbox-go/sandbox/internal/cgroup"
 	"github.com/sandbox-go/sandbox/internal/proc"
 )
 
@@ -62,7 +63,7 @@ type reply struct {
 func NewLocal(dir string) (*Local, error) {
 	program := NewProgram(dir)
 	defer program.Close()
-	conn, process, err := launch(program, []string{"sandbox-agent", "local"}, syscall.SysProcAttr{})
+	conn, process, err := launch(program, []string{"sandbox-agent", "local"}, syscall.SysProcAttr{}, cgroup.Place{})
 	if err != nil {
 		return nil, fmt.Errorf("start the agent: %w", err)
 	}

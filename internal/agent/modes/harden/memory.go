@@ -9,12 +9,12 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	piece    = 8 << 10   // what is allocated at once: the runtime keeps account of each
 	mapped   = 256 << 10 // how much of each mapping is touched: all that is in use, and more
 	headroom = 1 << 20   // what the runtime keeps free below its memory limit
 )
@@ -26,29 +26,28 @@ const (
 // because time has passed, since the runtime gives memory back after that.
 func Memory(n int) {
 	debug.SetGCPercent(-1)
-	var reserve [][]byte
-	for range n / piece {
-		reserve = append(reserve, make([]byte, piece))
-	}
-	touch()
-	runtime.GC()
-	runtime.KeepAlive(reserve)
+	touch(uintptr(n))
 	limitMemory(uint64(n))
-	runtime.GC()
 }
 
-// touch touches the beginning of every private mapping that can be written to, which a
-// kernel before 5.14 cannot do without a change to what is there, and locks the program,
-// whose pages the kernel would free first, as far as RLIMIT_MEMLOCK lets it.
-func touch() {
+// touch touches the beginning of every private mapping that can be written to, and n bytes
+// more of the heap's, which a kernel before 5.14 cannot do without a change to what is there,
+// and locks the program, whose pages the kernel would free first, as far as RLIMIT_MEMLOCK
+// lets it.
+func touch(n uintptr) {
 	maps, _ := os.ReadFile("/proc/self/maps")
+	heap := uintptr(unsafe.Pointer(unsafe.SliceData(maps)))
 	for line := range strings.Lines(string(maps)) {
 		var begin, end, offset, inode uintptr
 		var mode, device string
 		fmt.Sscanf(line, "%x-%x %s %x %s %d", &begin, &end, &mode, &offset, &device, &inode)
 		switch {
 		case mode == "rw-p":
-			unix.RawSyscall(unix.SYS_MADVISE, begin, min(end-begin, mapped), unix.MADV_POPULATE_WRITE)
+			size := uintptr(mapped)
+			if begin <= heap && heap < end {
+				size += n
+			}
+			unix.RawSyscall(unix.SYS_MADVISE, begin, min(end-begin, size), unix.MADV_POPULATE_WRITE)
 		case inode != 0:
 			unix.RawSyscall(unix.SYS_MLOCK, begin, end-begin, 0)
 		}
@@ -56,7 +55,7 @@ func touch() {
 }
 
 // limitMemory has garbage collected when there are n bytes of it, or half as many as are
-// in use, and says so anew after each time.
+// in use, and says so anew after each time. Before the first, all that there is is in use.
 func limitMemory(n uint64) {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"},
@@ -70,6 +69,9 @@ func limitMemory(n uint64) {
 	live, other := samples[0].Value.Uint64(), samples[1].Value.Uint64()
 	for _, s := range samples[2:] {
 		other -= s.Value.Uint64()
+	}
+	if live == 0 {
+		live = samples[3].Value.Uint64()
 	}
 	debug.SetMemoryLimit(int64(other + live + max(n, live/2) + headroom))
 	runtime.AddCleanup(new([64]byte), limitMemory, n)

@@ -55,6 +55,7 @@ func Container(home, user string, fresh bool) error {
 		return err
 	}
 	defer n.close()
+	provide(true)
 	if err := prepare(home, user, fresh); err != nil {
 		return err
 	}

@@ -36,10 +36,11 @@ func Local() error {
 		return err
 	}
 	defer n.close()
+	provide(false)
 	if err := harden.Silence(); err != nil {
 		return err
 	}
-	l := &local{conn: harden.Conn(Socket), spawner: n}
+	l := &local{conn: harden.Conn(Socket), spawner: n, provide: func() {}}
 	if err := wire.Greet(l.conn); err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func Enclosed(limited bool, ready func(error) error) error {
 	if err := errors.Join(ready(err), err); err != nil {
 		return err
 	}
-	l := &local{conn: harden.Conn(Socket), spawner: n}
+	l := &local{conn: harden.Conn(Socket), spawner: n, provide: sync.OnceFunc(func() { go provide(limited) })}
 	return l.serve()
 }
 
@@ -69,17 +70,18 @@ func begin(contained bool) (*spawner, error) {
 	if err := harden.Process(); err != nil {
 		return nil, err
 	}
-	n, err := newSpawner(contained)
-	if err != nil {
-		return nil, err
-	}
+	return newSpawner(contained)
+}
+
+// provide has the process take the threads that it will need, and, where it is contained, the
+// memory.
+func provide(contained bool) {
 	if contained {
 		harden.Threads(containedThreads)
 		harden.Memory(reserve)
 	} else {
 		harden.Threads(threads)
 	}
-	return n, nil
 }
 
 // How many threads a spawner needs beyond its processors: in a container more of them may
@@ -94,6 +96,7 @@ const reserve = 2 << 20
 
 type local struct {
 	spawner *spawner
+	provide func() // is called when the first supervisor is starting, before any command is
 
 	mu   sync.Mutex // makes each send one write
 	conn harden.Conn
@@ -140,6 +143,7 @@ func (l *local) spawn(id int) error {
 		return l.send(&wire.Spawned{ID: id, Errno: int(errno)})
 	}
 	defer unix.Close(fd)
+	l.provide()
 	return l.send(&wire.Spawned{ID: id}, fd)
 }
 

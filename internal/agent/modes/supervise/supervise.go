@@ -56,11 +56,14 @@ func Main(contained bool) error {
 	s.children = proc.NewChildren()
 	s.children.Reaped = s.reaped
 	harden.Threads(0)
-	if contained {
-		harden.Memory(reserve)
-	}
 	if err := harden.Silence(); err != nil {
 		return err
+	}
+	if err := wire.Greet(s.conn); err != nil {
+		return err
+	}
+	if contained {
+		go harden.Memory(reserve) // it takes longer than a command to start, and less than one to use up a limit
 	}
 	err = s.serve()
 	s.children.Kill(s.user)
@@ -90,9 +93,6 @@ type supervisor struct {
 
 // serve answers requests, one after the other.
 func (s *supervisor) serve() error {
-	if err := wire.Greet(s.conn); err != nil {
-		return err
-	}
 	r := wire.NewReader(s.conn)
 	for {
 		m, err := r.Next()

@@ -203,9 +203,12 @@ func (p *Pool) giveUp(s *supervisor, uid int64) ([]backend.Survivor, error) {
 	return p.spawner.KillOrphans(s.number, uid)
 }
 
-// spawnLocked starts as many supervisors as are missing.
+// spawnLocked starts as many supervisors as are missing: those that are waited for first.
 func (p *Pool) spawnLocked() {
-	missing := len(p.waiting) + max(p.sizes.Ready-len(p.idle), 0)
+	missing := len(p.waiting)
+	if missing == 0 {
+		missing = p.sizes.Ready - len(p.idle)
+	}
 	for !p.closed && p.spawning < min(missing, maxSpawning) {
 		p.spawning++
 		p.tasks.Go(p.spawn)

@@ -1,0 +1,85 @@
+//go:build linux
+
+package cgroup_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/cgroup"
+)
+
+// A process is in its group, and limited, from its beginning, and nobody else is.
+func TestStart(t *testing.T) {
+	name := fmt.Sprintf("sandbox-test-%d", os.Getpid())
+	parent, err := cgroup.NewParent(name)
+	if err != nil {
+		t.Skipf("the process may not make control groups: %v", err)
+	}
+	group, err := parent.New("one", backend.Limits{PIDs: 2})
+	if err != nil {
+		t.Fatal(err, parent.Remove())
+	}
+	defer func() {
+		if err := errors.Join(group.Remove(), parent.Remove()); err != nil { // refused while anybody is in it
+			t.Error(err)
+		}
+	}()
+	within := "/" + name + "/one\n"
+	out := run(t, group.Place, "cat /proc/$$/cgroup; sleep 0 & sleep 0 & wait") // with cat it is two processes
+	if n := strings.Count(out, within); n < len(group.Place.Dirs) {
+		t.Errorf("the process is in %d of %d groups:\n%s", n, len(group.Place.Dirs), out)
+	}
+	if !strings.Contains(strings.ToLower(out), "fork") {
+		t.Errorf("three processes could be made of two:\n%s", out)
+	}
+	for _, path := range []string{"/proc/self/cgroup", "/proc/thread-self/cgroup"} {
+		if own, err := os.ReadFile(path); err != nil || strings.Contains(string(own), within) {
+			t.Errorf("the caller is in the group too: %v\n%s", err, own)
+		}
+	}
+}
+
+// The second version has a call of its own for it.
+func TestStartUnified(t *testing.T) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if before, after, _ := strings.Cut(line, " - "); strings.HasPrefix(after, "cgroup2 ") {
+			dir := filepath.Join(strings.Fields(before)[4], fmt.Sprintf("sandbox-test-%d", os.Getpid()))
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Skipf("the process may not make control groups: %v", err)
+			}
+			defer os.Remove(dir)
+			out := run(t, cgroup.Place{Version: 2, Dirs: []string{dir}}, "cat /proc/$$/cgroup")
+			if !strings.Contains(out, "/"+filepath.Base(dir)+"\n") {
+				t.Errorf("the process is not in the group:\n%s", out)
+			}
+			return
+		}
+	}
+	t.Skip("no control groups of the second version are mounted")
+}
+
+// run runs a shell in a group, and returns what it prints.
+func run(t *testing.T, at cgroup.Place, text string) string {
+	t.Helper()
+	var out strings.Builder
+	cmd := exec.Command("/bin/sh", "-c", text)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if err := at.Start(cmd.SysProcAttr, cmd.Start); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait() // it fails where it may not fork
+	return out.String()
+}
