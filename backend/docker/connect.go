@@ -38,8 +38,12 @@ func (p *place) Dial(ctx context.Context, fresh bool, opts agentclient.Options) 
 
 func (p *place) dial(ctx context.Context, fresh bool, opts agentclient.Options) (*contained.Connection, error) {
 	b := p.b
+	var flags []agent.ServeFlag
+	if fresh {
+		flags = append(flags, agent.Fresh)
+	}
 	exec, err := b.api.ExecCreate(ctx, p.container, client.ExecCreateOptions{
-		User: "0:0", WorkingDir: "/", Cmd: agent.ServeCommand(agentPath, workspace.Dir, p.User(), fresh),
+		User: "0:0", WorkingDir: "/", Cmd: agent.ServeCommand(agentPath, workspace.Dir, p.User(), flags...),
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
 	})
 	if err != nil {

@@ -44,16 +44,26 @@ const (
 // container, that serves executions on its stdin and stdout. It must run as root
 // with the capabilities SETUID, SETGID, SETPCAP and KILL, and CHOWN, with which it
 // makes the directory home the user's own before it gives it up. In a container
-// that is fresh, where no command ever ran, it may follow the image's links, and
+// that is [Fresh] it may follow the image's links, and
 // lets the user write to home and /tmp whatever the image says of them. Where it
-// cannot, it says [Unusable] on stderr and ends.
-func ServeCommand(path, home, user string, fresh bool) []string {
+// cannot, it says [Unusable] on stderr and ends. It may run as an ordinary user too: then
+// commands run as the same one, and home must be the user's own already.
+func ServeCommand(path, home, user string, flags ...ServeFlag) []string {
 	argv := []string{path, "serve", home, user}
-	if fresh {
-		argv = append(argv, "fresh")
+	for _, f := range flags {
+		argv = append(argv, string(f))
 	}
 	return argv
 }
+
+// A ServeFlag changes what an agent does before it serves.
+type ServeFlag = wire.ServeFlag
+
+const (
+	Fresh           = wire.Fresh           // no command ever ran in the container
+	TellEnvironment = wire.TellEnvironment // the agent tells its own environment
+	Alone           = wire.Alone           // another agent, and all that it has started, is killed first
+)
 
 // Unusable begins what the agent says of an image in which commands could not
 // write where they must.

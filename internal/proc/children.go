@@ -238,7 +238,7 @@ func (c *Children) survivors() []backend.Survivor {
 	var left []backend.Survivor
 	for _, pid := range c.childrenLocked(listChildren()) {
 		if !dead(pid) {
-			left = append(left, backend.Survivor{PID: pid, Name: nameOf(pid)})
+			left = append(left, backend.Survivor{PID: pid, Name: Name(pid)})
 		}
 	}
 	return left

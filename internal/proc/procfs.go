@@ -30,13 +30,22 @@ func listChildren() childLister {
 		return childrenOf
 	}
 	children := make(map[int][]int)
-	for _, name := range readNames("/proc") {
-		if pid, err := strconv.Atoi(name); err == nil {
-			parent := parentOf(pid)
-			children[parent] = append(children[parent], pid)
-		}
+	for pid, parent := range Parents() {
+		children[parent] = append(children[parent], pid)
 	}
 	return func(pid int) []int { return children[pid] }
+}
+
+// Parents returns the parent of every process that is seen; one outside the pid
+// namespace is 0.
+func Parents() map[int]int {
+	parents := make(map[int]int)
+	for _, name := range readNames("/proc") {
+		if pid, err := strconv.Atoi(name); err == nil {
+			parents[pid] = parentOf(pid)
+		}
+	}
+	return parents
 }
 
 // childrenOf returns the children that the kernel lists.
@@ -102,7 +111,8 @@ func Stopped(pid int) bool {
 
 func parentOf(pid int) int { return statOf(pid).parent }
 
-func nameOf(pid int) string {
+// Name returns the kernel's name of a process, which the process may choose.
+func Name(pid int) string {
 	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
 	return strings.TrimSuffix(string(b), "\n")
 }

@@ -190,7 +190,7 @@ func (i *UserSignaler) Sweep(uids []int64) map[int64][]backend.Survivor {
 	for uid, pids := range processesOf(uids...) {
 		for _, pid := range pids {
 			if statOf(pid).state != 0 && !dead(pid) {
-				left[uid] = append(left[uid], backend.Survivor{PID: pid, Name: nameOf(pid)})
+				left[uid] = append(left[uid], backend.Survivor{PID: pid, Name: Name(pid)})
 			}
 		}
 	}

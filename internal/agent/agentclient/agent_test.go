@@ -70,7 +70,7 @@ func startAgentTo(t testing.TB, opts agentclient.Options, direct bool, said io.W
 	if err := os.WriteFile(path, program, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	argv := agent.ServeCommand(path, "", "", false)
+	argv := agent.ServeCommand(path, "", "")
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = []string{}
 	cmd.Stderr = os.Stderr

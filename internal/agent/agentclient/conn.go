@@ -25,6 +25,7 @@ type Conn struct {
 	direct  error     // why that is also what carries everything, or nil
 	options Options
 	limits  wire.Limits
+	env     []string
 	inputs  atomic.Int64 // numbers of inputs
 	tasks   sync.WaitGroup
 
@@ -88,22 +89,22 @@ func (c *Conn) greet(ctx context.Context, rwc io.ReadWriteCloser) (io.ReadWriteC
 	if err := wire.Greet(rwc); err != nil {
 		return nil, err
 	}
-	r := wire.NewReader(rwc)
-	m, err := r.Next()
-	if err != nil {
-		return nil, err
-	}
-	limits, ok := m.(*wire.Limits)
-	if !ok {
-		return nil, errUnexpected
-	}
-	c.limits = *limits
-	if m, err = r.Next(); err != nil {
-		return nil, err
-	}
-	offer, ok := m.(*wire.Offer)
-	if !ok {
-		return nil, errUnexpected
+	var offer *wire.Offer
+	for r := wire.NewReader(rwc); offer == nil; {
+		m, err := r.Next()
+		if err != nil {
+			return nil, err
+		}
+		switch m := m.(type) {
+		case *wire.Environment:
+			c.env = m.Env
+		case *wire.Limits:
+			c.limits = *m
+		case *wire.Offer:
+			offer = m
+		default:
+			return nil, errUnexpected
+		}
 	}
 	conn := rwc
 	if socket, err := c.take(ctx, offer); err != nil {
@@ -178,6 +179,26 @@ func (c *Conn) shown(exit backend.Exit) backend.Exit {
 // holds the container to. A zero field is not to be seen, a negative one is none.
 func (c *Conn) Limits() backend.Limits {
 	return backend.Limits{Memory: c.limits.Memory, CPUs: c.limits.CPUs, PIDs: c.limits.PIDs}
+}
+
+// Environ returns the environment of the agent, KEY=VALUE; nil where it was not started
+// with agent.TellEnvironment.
+func (c *Conn) Environ() []string { return c.env }
+
+// Ping waits until the agent has answered. The error is of a connection that has ended,
+// or of ctx.
+func (c *Conn) Ping(ctx context.Context) error {
+	answered := make(chan error, 1)
+	go func() {
+		_, err := c.session.Ping()
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Done is closed when the connection has ended, for whatever reason. The agent

@@ -33,10 +33,14 @@ func main() {
 		err = serve.Local()
 	case "serve":
 		home, user := "", ""
+		var flags []wire.ServeFlag
 		if len(os.Args) > 3 {
 			home, user = os.Args[2], os.Args[3]
+			for _, f := range os.Args[4:] {
+				flags = append(flags, wire.ServeFlag(f))
+			}
 		}
-		err = serve.Container(home, user, len(os.Args) > 4)
+		err = serve.Container(home, user, flags...)
 	case "files":
 		if err = harden.NotDumpable(); err == nil { // commands have the same user
 			os.Exit(files.Main())

@@ -82,9 +82,14 @@ func Main(args []string) error {
 	}
 }
 
-// served reports whether a process of root's runs here besides this one: an agent
-// that serves, for no command can become root. When that cannot be seen, one does.
+// served reports whether an agent that serves runs here. It is a process of root's besides
+// this one, for no command can become root; where this one is not root, it is one without
+// a parent here, for every command has one. When that cannot be seen, one does.
 func served() bool {
+	mark := []byte("\nUid:\t0\t")
+	if os.Geteuid() != 0 {
+		mark = []byte("\nPPid:\t0\n")
+	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return true
@@ -95,7 +100,7 @@ func served() bool {
 			continue
 		}
 		status, err := os.ReadFile("/proc/" + entry.Name() + "/status")
-		if err == nil && bytes.Contains(status, []byte("\nUid:\t0\t")) {
+		if err == nil && bytes.Contains(status, mark) {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -47,16 +48,20 @@ const (
 )
 
 // Container serves executions on stdin and stdout until they end. Before, it makes
-// home the user's own; fresh says that no command ever ran here. The main goroutine
-// must call it.
-func Container(home, user string, fresh bool) error {
+// home the user's own. The main goroutine must call it.
+func Container(home, user string, flags ...wire.ServeFlag) error {
 	n, err := begin(true)
 	if err != nil {
 		return err
 	}
 	defer n.close()
 	provide(true)
-	if err := prepare(home, user, fresh); err != nil {
+	if slices.Contains(flags, wire.Alone) {
+		if err := endOthers(); err != nil {
+			return err
+		}
+	}
+	if err := prepare(home, user, slices.Contains(flags, wire.Fresh)); err != nil {
 		return err
 	}
 	if who := (wire.Start{User: user}); resolve(&who) == nil && who.Own {
@@ -68,6 +73,11 @@ func Container(home, user string, fresh bool) error {
 	}
 	if err := wire.Greet(conn); err != nil {
 		return err
+	}
+	if slices.Contains(flags, wire.TellEnvironment) {
+		if err := wire.Write(conn, &wire.Environment{Env: os.Environ()}); err != nil {
+			return err
+		}
 	}
 	seen := limits()
 	if err := wire.Write(conn, seen); err != nil {

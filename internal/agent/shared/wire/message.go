@@ -43,6 +43,7 @@ var messages = [...]func() Message{
 	of[Entered],
 	of[Offer],
 	of[Choice],
+	of[Environment],
 }
 
 func of[T any, M interface {
@@ -84,6 +85,10 @@ type Offer struct {
 // Choice answers an Offer: whether everything else goes through the socket, and not through
 // what brought the Offer.
 type Choice struct{ Direct bool }
+
+// Environment comes before Limits where serve is asked for it: the environment that the
+// engine has given the agent.
+type Environment struct{ Env []string }
 
 // Start asks for a command to be started. The answer is Started or Refused. On the
 // same stream or socket another may follow Refused, or Exit, Over and Empty.
@@ -247,6 +252,8 @@ func (m *Limits) code(c *codec) {
 	m.CPUs = float64(millionths) / 1e6
 	codeInt(c, &m.PIDs)
 }
+
+func (m *Environment) code(c *codec) { c.strings(&m.Env) }
 
 func (m *Start) code(c *codec) {
 	codeString(c, &m.Shell)
