@@ -71,6 +71,11 @@ const Unusable = wire.Unusable
 
 // FilesCommand returns the command line of a files.Client's processes, which are the
 // agent's program wherever that lies: a command's first process is
+// Says begins what an agent that cannot serve says on stderr.
+const Says = wire.StderrPrefix
+
+// FilesCommand returns the command line of a files.Client's processes, which are the
+// agent's program wherever that lies: a command's first process is
 // a copy of its supervisor until it executes something else.
 func FilesCommand() []string { return []string{"/proc/self/exe", "files"} }
 

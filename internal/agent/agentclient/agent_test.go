@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,12 +56,19 @@ func startAgent(t testing.TB) *agentProcess {
 
 func startAgentWith(t testing.TB, opts agentclient.Options) *agentProcess {
 	t.Helper()
-	return startAgentTo(t, opts, false, io.Discard)
+	return launch{opts: opts}.start(t)
 }
 
-// startAgentTo starts an agent, which is spoken with directly where that is to be and can be.
-// What it says on stdout also goes to said.
-func startAgentTo(t testing.TB, opts agentclient.Options, direct bool, said io.Writer) *agentProcess {
+// A launch says how an agent is started.
+type launch struct {
+	opts   agentclient.Options
+	env    []string
+	flags  []agent.ServeFlag
+	direct bool      // the agent is spoken with directly where that can be
+	said   io.Writer // takes what it says on stdout too, unless nil
+}
+
+func (l launch) start(t testing.TB) *agentProcess {
 	t.Helper()
 	program, _, err := agent.Native()
 	if err != nil {
@@ -70,9 +78,9 @@ func startAgentTo(t testing.TB, opts agentclient.Options, direct bool, said io.W
 	if err := os.WriteFile(path, program, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	argv := agent.ServeCommand(path, "", "")
+	argv := agent.ServeCommand(path, "", "", l.flags...)
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = []string{}
+	cmd.Env = slices.Concat([]string{}, l.env)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	in, err := cmd.StdinPipe()
@@ -86,10 +94,14 @@ func startAgentTo(t testing.TB, opts agentclient.Options, direct bool, said io.W
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if direct {
-		opts.PID = isPID(cmd.Process.Pid)
+	if l.direct {
+		l.opts.PID = isPID(cmd.Process.Pid)
 	}
-	conn, err := agentclient.Dial(t.Context(), stdio{io.TeeReader(out, said), in}, opts)
+	var from io.Reader = out
+	if l.said != nil {
+		from = io.TeeReader(out, l.said)
+	}
+	conn, err := agentclient.Dial(t.Context(), stdio{from, in}, l.opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,6 +110,26 @@ func startAgentTo(t testing.TB, opts agentclient.Options, direct bool, said io.W
 		cmd.Wait()
 	})
 	return &agentProcess{conn, cmd}
+}
+
+// An agent tells its environment where it is asked to, and answers a ping.
+func TestEnvironment(t *testing.T) {
+	env := []string{"FROM_IMAGE=yes", "PATH=/image"}
+	told := launch{env: env, flags: []agent.ServeFlag{agent.TellEnvironment}}.start(t)
+	if got := told.Environ(); !slices.Equal(got, env) {
+		t.Errorf("its environment is %q", got)
+	}
+	a := launch{env: env}.start(t)
+	if got := a.Environ(); got != nil {
+		t.Errorf("without being asked it tells %q", got)
+	}
+	if err := a.Ping(t.Context()); err != nil {
+		t.Errorf("ping: %v", err)
+	}
+	a.Close()
+	if err := a.Ping(t.Context()); err == nil {
+		t.Error("a connection that is closed answers a ping")
+	}
 }
 
 // spec is a command with what every command needs.

@@ -97,7 +97,7 @@ func TestOfferIsTakenOnce(t *testing.T) {
 		t.Skip("only root may look into the agent")
 	}
 	var said bytes.Buffer
-	a := startAgentTo(t, agentclient.Options{}, true, &said)
+	a := launch{direct: true, said: &said}.start(t)
 	if err := a.Direct(); err != nil {
 		t.Fatal(err)
 	}

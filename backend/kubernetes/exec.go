@@ -1,0 +1,125 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/remotecommand"
+)
+
+// maxStderr is how much of an exec's stderr is kept, in bytes.
+const maxStderr = 4 << 10
+
+// An execStream is the stdin and stdout of an exec as one connection. One goroutine may
+// read while others write. What the API server says of the exec's exit code is of no
+// use: a stream that was cut may have 0.
+type execStream struct {
+	stdin  *io.PipeWriter
+	stdout *io.PipeReader
+	stop   context.CancelFunc
+	ended  chan struct{} // closed when err is set
+	err    error
+
+	mu     sync.Mutex // guards stderr
+	stderr []byte
+}
+
+// exec starts a program in a container of a pod.
+func (b *Backend) exec(pod, container string, argv []string) (*execStream, error) {
+	executor, err := b.executor(pod, container, argv)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	in, stdin := io.Pipe()
+	stdout, out := io.Pipe()
+	s := &execStream{stdin: stdin, stdout: stdout, stop: stop, ended: make(chan struct{})}
+	go func() {
+		defer stop()
+		s.err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: (*stderrWriter)(s)})
+		close(s.ended)
+		in.CloseWithError(io.ErrClosedPipe)
+		out.CloseWithError(s.err) // nil is io.EOF
+	}()
+	return s, nil
+}
+
+// executor returns what runs an exec: over WebSocket, or over SPDY where the API server,
+// or a proxy in front of it, has no WebSocket.
+func (b *Backend) executor(pod, container string, argv []string) (remotecommand.Executor, error) {
+	at := b.execURL(pod, container, argv)
+	spdy, err := remotecommand.NewSPDYExecutor(b.config, http.MethodPost, at)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes: %w", err)
+	}
+	ws, err := remotecommand.NewWebSocketExecutor(b.config, http.MethodGet, at.String())
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes: %w", err)
+	}
+	return remotecommand.NewFallbackExecutor(ws, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+}
+
+func (b *Backend) execURL(pod, container string, argv []string) *url.URL {
+	return b.core.Post().Namespace(b.namespace).Resource("pods").Name(pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{
+			Container: container, Command: argv, Stdin: true, Stdout: true, Stderr: true,
+		}, scheme.ParameterCodec).URL()
+}
+
+// Read reads from the exec's stdout.
+func (s *execStream) Read(p []byte) (int, error) { return s.stdout.Read(p) }
+
+// Write writes to the exec's stdin.
+func (s *execStream) Write(p []byte) (int, error) { return s.stdin.Write(p) }
+
+// Close ends the connection. The program notices that by the end of its stdin.
+func (s *execStream) Close() error {
+	s.stop()
+	s.stdin.Close()
+	s.stdout.Close()
+	return nil
+}
+
+// ending says why the connection has ended, as far as that is known.
+func (s *execStream) ending() string {
+	why := ""
+	select {
+	case <-s.ended:
+		if s.err != nil && !errors.Is(s.err, context.Canceled) {
+			why = ": " + s.err.Error()
+		}
+	default:
+	}
+	return why + s.stderrText()
+}
+
+// stderrText returns what has come on stderr, for the end of an error's text.
+func (s *execStream) stderrText() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text := bytes.TrimSpace(s.stderr); len(text) > 0 {
+		return fmt.Sprintf(": it said %q", text)
+	}
+	return ""
+}
+
+// A stderrWriter keeps the beginning of an exec's stderr.
+type stderrWriter execStream
+
+func (w *stderrWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stderr = append(w.stderr, p[:min(len(p), maxStderr-len(w.stderr))]...)
+	return len(p), nil
+}

@@ -1,0 +1,130 @@
+package kubernetes_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/sandbox-go/sandbox"
+	"github.com/sandbox-go/sandbox/backend/kubernetes"
+)
+
+// busybox is a static program that acts as what it is called.
+const busybox = "/bin/busybox"
+
+// image gives the nodes an image of those files, programs all, and returns its name. It
+// skips the test where the cluster is not of .ci/kubernetes-up.
+func (c cluster) image(tb testing.TB, name string, files map[string][]byte) string {
+	tb.Helper()
+	if !c.isLocal() {
+		tb.Skip("the cluster is none of .ci/kubernetes-up, which can be given images")
+	}
+	ref := "sandbox.test/" + name + ":1"
+	layer := archive(tb, files)
+	sum := sha256.Sum256(layer)
+	config, err := json.Marshal(map[string]any{
+		"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{"Env": []string{"FROM_IMAGE=" + name}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(sum[:])}},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{ref}, "Layers": []string{"layer.tar"}}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	file := filepath.Join(tb.TempDir(), "image.tar")
+	whole := archive(tb, map[string][]byte{"config.json": config, "manifest.json": manifest, "layer.tar": layer})
+	if err := os.WriteFile(file, whole, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	load := exec.Command("sh", "../../.ci/kubernetes-up", "-l", file, filepath.Dir(os.Getenv("KUBECONFIG")))
+	if out, err := load.CombinedOutput(); err != nil {
+		tb.Fatalf("load the image: %v\n%s", err, out)
+	}
+	return ref
+}
+
+func archive(tb testing.TB, files map[string][]byte) []byte {
+	tb.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for name, data := range files {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(data))}); err != nil {
+			tb.Fatal(err)
+		}
+		w.Write(data)
+	}
+	if err := w.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// An image without a shell is one to run commands in, where another brings the agent:
+// with a shell, to which it is sent, or with the agent in it. Else it is refused soon,
+// and the error says what to name.
+func TestImageWithoutShell(t *testing.T) {
+	c, ctx := testCluster(t), testContext(t)
+	program, err := os.ReadFile(busybox)
+	if err != nil {
+		t.Skipf("the tests' images are made of a static busybox (Debian: busybox-static): %v", err)
+	}
+	agent, err := kubernetes.Agent(runtime.GOARCH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := c.image(t, "bare", map[string][]byte{"bin/echo": program})
+	with := map[string][]byte{"sandbox-agent": agent}
+	other := map[string][]byte{"sandbox-agent": program}
+	for _, name := range []string{"sh", "cat", "chmod", "sha256sum"} {
+		with["bin/"+name], other["bin/"+name] = program, program
+	}
+	withAgent, withOther := c.image(t, "with-agent", with), c.image(t, "with-other", other)
+
+	for name, agentImage := range map[string]string{"a-shell": testImage, "the-agent": withAgent} {
+		t.Run(name, func(t *testing.T) {
+			sb := newSandbox(t, newBackend(t, kubernetes.Options{Image: bare, AgentImage: agentImage}), nil)
+			rec := run(t, sb, sandbox.Command{Argv: []string{"echo", "hi"}})
+			if rec.Status != sandbox.Completed || rec.Stdout.String() != "hi\n" {
+				t.Errorf("the record: %s", describe(rec))
+			}
+			if rec := run(t, sb, sandbox.Command{Shell: "echo hi"}); rec.Status != sandbox.Failed {
+				t.Errorf("without a shell: %s", describe(rec))
+			}
+		})
+	}
+	for name, agentImage := range map[string]string{"nothing": "", "another-agent": withOther} {
+		t.Run(name, func(t *testing.T) {
+			begin := time.Now()
+			_, err := sandbox.New(ctx, newBackend(t, kubernetes.Options{Image: bare, AgentImage: agentImage}), nil)
+			if !errors.Is(err, kubernetes.BadImage) {
+				t.Errorf("the error: %v", err)
+			}
+			if took := time.Since(begin); took > 20*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			t.Log(err)
+		})
+	}
+}
+
+// An image that the nodes cannot get fails Create, and nothing is left.
+func TestNoImage(t *testing.T) {
+	c := testCluster(t)
+	b := newBackend(t, kubernetes.Options{Image: "sandbox.test/missing:1"})
+	if _, err := sandbox.New(testContext(t), b, nil); !errors.Is(err, kubernetes.NoImage) {
+		t.Errorf("the error: %v", err)
+	}
+	closeIn(t, b.Close)
+	c.nothingLeft(t, ownerOf(t))
+}

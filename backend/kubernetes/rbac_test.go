@@ -1,0 +1,112 @@
+package kubernetes_test
+
+import (
+	"bytes"
+	"cmp"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	diff "github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/sandbox-go/sandbox/backend/kubernetes"
+)
+
+// A recorder notes what is asked of the API server, as RBAC names it.
+type recorder struct {
+	mu    sync.Mutex
+	asked map[string]bool // "group resource verb"
+}
+
+func (r *recorder) note(req *http.Request) {
+	// /api/v1/namespaces/NS/pods/NAME/exec, /apis/GROUP/v1/namespaces/NS/leases/NAME
+	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
+	group := ""
+	if parts[0] == "apis" {
+		group, parts = parts[1], parts[1:]
+	}
+	parts = parts[4:]
+	resource, named := parts[0], len(parts) > 1
+	if len(parts) > 2 {
+		resource += "/" + parts[2]
+	}
+	verb := map[string]string{"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}[req.Method]
+	if verb == "get" && !named {
+		verb = "list"
+		if req.URL.Query().Get("watch") != "" {
+			verb = "watch"
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked[group+" "+resource+" "+verb] = true
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// What the backend asks for in a life with all that it can do is what the manifest lets
+// it do.
+func TestRBAC(t *testing.T) {
+	c, ctx := testCluster(t), testContext(t)
+	r := &recorder{asked: map[string]bool{
+		" pods/exec create": true, // over SPDY, which this API server does not need
+	}}
+	config := rest.CopyConfig(c.config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			r.note(req)
+			return next.RoundTrip(req)
+		})
+	})
+	owner := ownerOf(t)
+	_, service := startService(t, owner)
+	service.Kill()
+	b := newBackend(t, kubernetes.Options{Config: config, Owner: owner})
+	if opened, err := b.Recover(ctx); err != nil || len(opened) != 1 {
+		t.Fatalf("recovered %v, %v", opened, err)
+	}
+	sb := newSandbox(t, b, nil)
+	output(t, sb, "echo hi")
+	eventually(t, "the lease is renewed", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.asked["coordination.k8s.io leases update"]
+	})
+	closeIn(t, b.Close)
+
+	text, err := os.ReadFile("deploy/rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var allowed []string
+	for doc := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		var role rbacv1.Role
+		if err := yaml.Unmarshal(doc, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					allowed = append(allowed, rule.APIGroups[0]+" "+resource+" "+verb)
+				}
+			}
+		}
+	}
+	var asked []string
+	for what := range r.asked {
+		asked = append(asked, what)
+	}
+	slices.SortFunc(asked, cmp.Compare)
+	slices.SortFunc(allowed, cmp.Compare)
+	if d := diff.Diff(asked, allowed); d != "" {
+		t.Errorf("deploy/rbac.yaml allows other than what is asked for (-asked +allowed):\n%s", d)
+	}
+}
