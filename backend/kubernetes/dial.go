@@ -69,7 +69,7 @@ func (p *place) dial(ctx context.Context, fresh bool, opts agentclient.Options) 
 		}
 		return nil, fmt.Errorf("kubernetes: connect to the agent in pod %s: %w%s", p.name, p.b.clusterError(err), said)
 	}
-	p.b.done.Go(func() { ping(conn) })
+	go ping(conn)
 	return &contained.Connection{
 		Conn: conn,
 		Env:  contained.BaseEnv(imageEnv(conn.Environ()), p.commandUser, p.b.opts.Env),

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream"
@@ -19,12 +21,16 @@ import (
 // maxStderr is how much of an exec's stderr is kept, in bytes.
 const maxStderr = 4 << 10
 
+// closeTime is how long a program may take to end when its stdin has ended. A connection
+// that is broken off leaves goroutines of the client library's, and lines in its log.
+const closeTime = 2 * time.Second
+
 // An execStream is the stdin and stdout of an exec as one connection. One goroutine may
 // read while others write. What the API server says of the exec's exit code is of no
 // use: a stream that was cut may have 0.
 type execStream struct {
 	stdin  *io.PipeWriter
-	stdout *io.PipeReader
+	stdout *queue
 	stop   context.CancelFunc
 	ended  chan struct{} // closed when err is set
 	err    error
@@ -41,14 +47,13 @@ func (b *Backend) exec(pod, container string, argv []string) (*execStream, error
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	in, stdin := io.Pipe()
-	stdout, out := io.Pipe()
-	s := &execStream{stdin: stdin, stdout: stdout, stop: stop, ended: make(chan struct{})}
+	s := &execStream{stdin: stdin, stdout: newQueue(), stop: stop, ended: make(chan struct{})}
 	go func() {
 		defer stop()
-		s.err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: (*stderrWriter)(s)})
+		s.err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: s.stdout, Stderr: (*stderrWriter)(s)})
 		close(s.ended)
 		in.CloseWithError(io.ErrClosedPipe)
-		out.CloseWithError(s.err) // nil is io.EOF
+		s.stdout.end(cmp.Or(s.err, io.EOF))
 	}()
 	return s, nil
 }
@@ -85,9 +90,9 @@ func (s *execStream) Write(p []byte) (int, error) { return s.stdin.Write(p) }
 
 // Close ends the connection. The program notices that by the end of its stdin.
 func (s *execStream) Close() error {
-	s.stop()
 	s.stdin.Close()
-	s.stdout.Close()
+	s.stdout.discard()
+	time.AfterFunc(closeTime, s.stop)
 	return nil
 }
 
