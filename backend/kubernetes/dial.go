@@ -11,6 +11,7 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
 	"github.com/sandbox-go/sandbox/internal/agent/contained"
+	"github.com/sandbox-go/sandbox/internal/workspace"
 )
 
 const (
@@ -57,7 +58,7 @@ func (p *place) dial(ctx context.Context, fresh bool, opts agentclient.Options) 
 		}
 		flags = append(flags, agent.Alone)
 	}
-	stream, err := p.b.exec(p.name, ContainerName, agent.ServeCommand(agentPath, contained.Workspace, p.User(), flags...))
+	stream, err := p.b.exec(p.name, ContainerName, agent.ServeCommand(agentPath, workspace.Dir, p.User(), flags...))
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func (p *place) dial(ctx context.Context, fresh bool, opts agentclient.Options) 
 	go ping(conn)
 	return &contained.Connection{
 		Conn: conn,
-		Env:  contained.BaseEnv(imageEnv(conn.Environ()), p.commandUser, p.b.opts.Env),
+		Env:  workspace.Environ(imageEnv(conn.Environ()), p.commandUser, p.b.opts.Env),
 		Ending: func(context.Context) string {
 			return fmt.Sprintf("kubernetes: the connection to the agent in pod %s has ended%s", p.name, stream.ending())
 		},

@@ -17,6 +17,7 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/agent/contained"
+	"github.com/sandbox-go/sandbox/internal/workspace"
 )
 
 // The names of a pod's volumes.
@@ -50,7 +51,7 @@ func (b *Backend) unsupported(cfg *backend.Config) error {
 
 // user returns the numbers of a user as Config.User names it.
 func user(name string) (uid, gid int64, err error) {
-	first, second, hasGroup := strings.Cut(cmp.Or(name, contained.DefaultUser), ":")
+	first, second, hasGroup := strings.Cut(cmp.Or(name, workspace.User), ":")
 	uid, err = strconv.ParseInt(first, 10, 32)
 	gid = uid
 	if hasGroup && err == nil {
@@ -230,8 +231,8 @@ func (b *Backend) fix(spec *corev1.PodSpec, cfg *backend.Config) error {
 	mount(init, corev1.VolumeMount{Name: agentVolume, MountPath: agentDir})
 	for _, m := range []corev1.VolumeMount{
 		{Name: agentVolume, MountPath: agentDir, ReadOnly: true},
-		{Name: workspaceVolume, MountPath: contained.Workspace},
-		{Name: workspaceVolume, MountPath: contained.HomeUser},
+		{Name: workspaceVolume, MountPath: workspace.Dir},
+		{Name: workspaceVolume, MountPath: workspace.Alias},
 		{Name: tmpVolume, MountPath: "/tmp"},
 	} {
 		mount(sandbox, m)
