@@ -35,6 +35,9 @@ type execStream struct {
 	ended  chan struct{} // closed when err is set
 	err    error
 
+	begin sync.Once     // closes begun
+	begun chan struct{} // closed when the program has said something, or has ended
+
 	mu     sync.Mutex // guards stderr
 	stderr []byte
 }
@@ -47,12 +50,13 @@ func (b *Backend) exec(pod, container string, argv []string) (*execStream, error
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	in, stdin := io.Pipe()
-	s := &execStream{stdin: stdin, stdout: newQueue(), stop: stop, ended: make(chan struct{})}
+	s := &execStream{stdin: stdin, stdout: newQueue(), stop: stop, ended: make(chan struct{}), begun: make(chan struct{})}
 	go func() {
 		defer stop()
-		s.err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: s.stdout, Stderr: (*stderrWriter)(s)})
+		s.err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: &stdinReader{s, in}, Stdout: (*stdoutWriter)(s), Stderr: (*stderrWriter)(s)})
 		close(s.ended)
-		in.CloseWithError(io.ErrClosedPipe)
+		s.begin.Do(func() { close(s.begun) })
+		stdin.Close()
 		s.stdout.end(cmp.Or(s.err, io.EOF))
 	}()
 	return s, nil
@@ -117,6 +121,26 @@ func (s *execStream) stderrText() string {
 		return fmt.Sprintf(": it said %q", text)
 	}
 	return ""
+}
+
+// A stdinReader gives nothing before the program has begun to speak, as an agent does. The
+// client library logs it when it cannot write, and many a program is tried too early.
+type stdinReader struct {
+	s  *execStream
+	in io.Reader
+}
+
+func (r *stdinReader) Read(p []byte) (int, error) {
+	<-r.s.begun
+	return r.in.Read(p)
+}
+
+// A stdoutWriter takes an exec's stdout.
+type stdoutWriter execStream
+
+func (w *stdoutWriter) Write(p []byte) (int, error) {
+	w.begin.Do(func() { close(w.begun) })
+	return w.stdout.Write(p)
 }
 
 // A stderrWriter keeps the beginning of an exec's stderr.

@@ -48,9 +48,11 @@ func (i *instance) present() (*corev1.Pod, <-chan struct{}) {
 // update takes what was seen of the pod, and notes when it has ended.
 func (i *instance) update(pod *corev1.Pod) {
 	i.mu.Lock()
-	i.pod = pod
-	close(i.changed)
-	i.changed = make(chan struct{})
+	if i.pod.ResourceVersion != pod.ResourceVersion {
+		i.pod = pod
+		close(i.changed)
+		i.changed = make(chan struct{})
+	}
 	i.mu.Unlock()
 	if how := i.b.ending(pod); how != "" {
 		i.Die(i.death(how))
