@@ -36,10 +36,11 @@ type place struct {
 var _ contained.Container = (*place)(nil)
 
 // Dial starts an agent in the pod and connects to it.
-func (p *place) Dial(ctx context.Context, fresh bool, explain func(error) error) (*contained.Connection, error) {
+func (p *place) Dial(ctx context.Context, fresh bool, opts agentclient.Options) (*contained.Connection, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, dialTime, &Error{NoCluster, p.b.host, "see whether the API server or the kubelet hangs", nil})
 	defer cancel()
-	conn, err := p.dial(ctx, fresh, agentclient.Options{Explain: explain, HideOOM: !p.b.opts.SingleProcessOOMKill})
+	opts.HideOOM = !p.b.opts.SingleProcessOOMKill
+	conn, err := p.dial(ctx, fresh, opts)
 	return conn, unanswered(ctx, err)
 }
 

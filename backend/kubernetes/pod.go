@@ -37,6 +37,8 @@ func (b *Backend) unsupported(cfg *backend.Config) error {
 	switch {
 	case cfg.Network != "":
 		return refuse("Config.Network: a pod has the cluster's network, which NetworkPolicies bound")
+	case cfg.Egress != nil:
+		return refuse("Config.Egress: a pod has another way out, the cluster's network")
 	case len(cfg.Mounts) > 0:
 		return refuse("Config.Mounts: name volumes in Options.Template")
 	case cfg.Limits.PIDs > 0 || b.opts.Limits.PIDs > 0:

@@ -144,6 +144,7 @@ func TestUnsupported(t *testing.T) {
 		cfg  backend.Config
 	}{
 		"a network":               {cfg: backend.Config{Network: "none"}},
+		"egress":                  {cfg: backend.Config{Egress: new(backend.Egress)}},
 		"a mount":                 {cfg: backend.Config{Mounts: []backend.Mount{{Source: "/etc", Target: "/etc"}}}},
 		"a limit of processes":    {cfg: backend.Config{Limits: backend.Limits{PIDs: 10}}},
 		"a user's name":           {cfg: backend.Config{User: "www-data"}},
