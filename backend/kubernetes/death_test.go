@@ -69,7 +69,7 @@ func TestDeath(t *testing.T) {
 			_, err := sb.Run(ctx, sandbox.Command{Shell: "kill -TERM 1; sleep 60"})
 			return err
 		}},
-		{name: "past-its-deadline", why: "pod sandbox-sbx-", cfg: &backend.Config{Lifetime: 8 * time.Second},
+		{name: "past-its-deadline", why: "pod sandbox-sbx-", cfg: &backend.Config{Lifetime: 25 * time.Second},
 			do: func(context.Context, cluster, string, sandbox.Sandbox) error { return nil }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestDeath(t *testing.T) {
 			if err := e.Execution().Err; err == nil || !strings.Contains(err.Error(), test.why) {
 				t.Logf("the record says: %v", err)
 			}
-			if took := time.Since(begin); took > 20*time.Second {
+			if took := time.Since(begin); took > 40*time.Second {
 				t.Errorf("it took %v", took)
 			}
 			select {
