@@ -80,7 +80,7 @@ func (l launch) start(t testing.TB) *agentProcess {
 	}
 	argv := agent.ServeCommand(path, "", "", l.flags...)
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = slices.Concat([]string{}, l.env)
+	cmd.Env = append([]string{}, l.env...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	in, err := cmd.StdinPipe()
