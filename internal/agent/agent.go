@@ -69,8 +69,6 @@ const (
 // write where they must.
 const Unusable = wire.Unusable
 
-// FilesCommand returns the command line of a files.Client's processes, which are the
-// agent's program wherever that lies: a command's first process is
 // Says begins what an agent that cannot serve says on stderr.
 const Says = wire.StderrPrefix
 
