@@ -71,14 +71,16 @@ func open(ctx context.Context, image string) (places []place, end func() error, 
 		return p, end, err
 	})
 	add("bubblewrap", bubblewrap)
-	add("docker", func() (p place, end func() error, err error) {
-		b, err := docker.New(ctx, &docker.Options{Image: image, Limits: unlimited})
-		if err != nil {
-			return place{}, nil, err
-		}
-		p, sb, end, err = inSandbox(ctx, b)
-		return p, end, err
-	})
+	for _, way := range []docker.Connection{docker.ConnectDirect, docker.ConnectEngine} {
+		add("docker, "+string(way), func() (p place, end func() error, err error) {
+			b, err := docker.New(ctx, &docker.Options{Image: image, Limits: unlimited, Connection: way})
+			if err != nil {
+				return place{}, nil, err
+			}
+			p, sb, end, err = inSandbox(ctx, b)
+			return p, end, err
+		})
+	}
 	if sb != nil {
 		add("docker exec", func() (place, func() error, error) { return dockerExec(ctx, "sandbox-"+sb.ID()) })
 	}
