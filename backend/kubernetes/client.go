@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -45,6 +46,9 @@ func (b *Backend) connect() error {
 	over, err := rest.HTTPClientFor(b.config)
 	if err == nil {
 		client, err = kubernetes.NewForConfigAndClient(b.config, over)
+	}
+	if err == nil {
+		b.custom, err = dynamic.NewForConfigAndClient(b.config, over)
 	}
 	if err != nil {
 		return &Error{BadConfig, b.host, "change the kubeconfig or Options.Config", err}

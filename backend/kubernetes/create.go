@@ -40,23 +40,41 @@ func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Inst
 	if err := b.unsupported(cfg); err != nil {
 		return nil, err
 	}
-	pod, err := b.pod(cfg)
-	if err != nil {
-		return nil, err
-	}
-	i, err := b.launch(ctx, cfg, pod)
+	pod, err := b.obtain(ctx, cfg)
 	if err != nil {
 		return nil, unanswered(ctx, err)
+	}
+	i := b.newInstance(pod, cfg.User, true)
+	if err = b.add(i); err == nil {
+		err = i.join(ctx, cfg)
+	}
+	if err != nil {
+		i.End(errDestroyed)
+		err = errors.Join(unanswered(ctx, err), b.discard(ctx, i.removal))
+		b.forget(i)
+		return nil, err
 	}
 	return i, nil
 }
 
-// launch makes the pod. The call is not broken off: what it makes could then not be found
-// and deleted.
-func (b *Backend) launch(ctx context.Context, cfg *backend.Config, pod *corev1.Pod) (*instance, error) {
+// obtain makes a pod, or takes one of the warm pool.
+func (b *Backend) obtain(ctx context.Context, cfg *backend.Config) (*corev1.Pod, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if b.opts.WarmPool != "" {
+		return b.claim(ctx, cfg)
+	}
+	pod, err := b.pod(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return b.launch(ctx, cfg, pod)
+}
+
+// launch makes the pod. The call is not broken off: what it makes could then not be found
+// and deleted.
+func (b *Backend) launch(ctx context.Context, cfg *backend.Config, pod *corev1.Pod) (*corev1.Pod, error) {
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 	defer cancel()
 	made, err := b.pods.Create(whole, pod, metav1.CreateOptions{})
@@ -68,21 +86,11 @@ func (b *Backend) launch(ctx context.Context, cfg *backend.Config, pod *corev1.P
 		// It may have been made without an answer.
 		found, lost := b.pods.Get(whole, pod.Name, metav1.GetOptions{})
 		if lost == nil && found.Labels[labelHolder] == b.replica && found.Labels[labelID] == cfg.ID {
-			err = errors.Join(err, b.discard(ctx, found.Name, found.UID))
+			err = errors.Join(err, b.discard(ctx, removalOf(found)))
 		}
 		return nil, err
 	}
-	i := b.newInstance(made, cfg.User, true)
-	if err = b.add(i); err == nil {
-		err = i.join(ctx, cfg)
-	}
-	if err != nil {
-		i.End(errDestroyed)
-		err = errors.Join(err, b.discard(ctx, i.name, i.uid))
-		b.forget(i)
-		return nil, err
-	}
-	return i, nil
+	return made, nil
 }
 
 // join puts the agent in, makes the first connection to it, and sees whether the limits

@@ -24,6 +24,7 @@ const (
 	BadImage     Problem = "image of no use"
 	NameTaken    Problem = "name taken"
 	NoLimit      Problem = "limit not enforced"
+	NoWarmPool   Problem = "no such warm pool"
 )
 
 // Error returns the problem in words.

@@ -70,26 +70,43 @@ func archive(tb testing.TB, files map[string][]byte) []byte {
 	return b.Bytes()
 }
 
+func busyboxProgram(tb testing.TB) []byte {
+	tb.Helper()
+	program, err := os.ReadFile(busybox)
+	if err != nil {
+		tb.Skipf("the tests' images are made of a static busybox (Debian: busybox-static): %v", err)
+	}
+	return program
+}
+
+// installers returns the files of an image that has that agent.
+func installers(program, agent []byte) map[string][]byte {
+	files := map[string][]byte{"sandbox-agent": agent}
+	for _, name := range []string{"sh", "cat", "chmod", "sha256sum"} {
+		files["bin/"+name] = program
+	}
+	return files
+}
+
+// agentImage gives the nodes an image that has the agent, and returns its name.
+func (c cluster) agentImage(tb testing.TB) string {
+	tb.Helper()
+	program := busyboxProgram(tb)
+	agent, err := kubernetes.Agent(runtime.GOARCH)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c.image(tb, "with-agent", installers(program, agent))
+}
+
 // An image without a shell is one to run commands in, where another brings the agent:
 // with a shell, to which it is sent, or with the agent in it. Else it is refused soon,
 // and the error says what to name.
 func TestImageWithoutShell(t *testing.T) {
 	c, ctx := testCluster(t), testContext(t)
-	program, err := os.ReadFile(busybox)
-	if err != nil {
-		t.Skipf("the tests' images are made of a static busybox (Debian: busybox-static): %v", err)
-	}
-	agent, err := kubernetes.Agent(runtime.GOARCH)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := busyboxProgram(t)
 	bare := c.image(t, "bare", map[string][]byte{"bin/echo": program})
-	with := map[string][]byte{"sandbox-agent": agent}
-	other := map[string][]byte{"sandbox-agent": program}
-	for _, name := range []string{"sh", "cat", "chmod", "sha256sum"} {
-		with["bin/"+name], other["bin/"+name] = program, program
-	}
-	withAgent, withOther := c.image(t, "with-agent", with), c.image(t, "with-other", other)
+	withAgent, withOther := c.agentImage(t), c.image(t, "with-other", installers(program, program))
 
 	for name, agentImage := range map[string]string{"a-shell": testImage, "the-agent": withAgent} {
 		t.Run(name, func(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/contained"
@@ -16,9 +16,10 @@ import (
 // An instance is one pod with an agent in it.
 type instance struct {
 	*contained.Instance
-	b    *Backend
-	name string // of the pod
-	uid  types.UID
+	b *Backend
+	removal
+
+	ends time.Time // when the claim ends, as far as prolong knows, which alone uses it
 
 	mu      sync.Mutex // guards what follows
 	pod     *corev1.Pod
@@ -32,7 +33,7 @@ var (
 
 // newInstance returns the instance of a pod. Fresh says that no command ever ran there.
 func (b *Backend) newInstance(pod *corev1.Pod, user string, fresh bool) *instance {
-	i := &instance{b: b, name: pod.Name, uid: pod.UID, pod: pod, changed: make(chan struct{})}
+	i := &instance{b: b, removal: removalOf(pod), pod: pod, changed: make(chan struct{})}
 	i.Instance = contained.New(contained.Options{Container: &place{i, user}, User: user, Fresh: fresh, Background: &b.done})
 	return i
 }
@@ -66,7 +67,7 @@ func (i *instance) death(how string) error {
 // Destroy deletes the pod, and waits until the kubelet has ended all that runs in it.
 func (i *instance) Destroy(ctx context.Context) error {
 	i.End(errDestroyed)
-	if err := i.b.delete(ctx, i.name, i.uid); err != nil {
+	if err := i.b.delete(ctx, i.removal); err != nil {
 		return fmt.Errorf("kubernetes: delete pod %s: %w", i.name, i.b.clusterError(err))
 	}
 	i.b.forget(i)

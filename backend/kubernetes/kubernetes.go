@@ -54,8 +54,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/dynamic"
 	typedcoordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -80,7 +82,9 @@ type Backend struct {
 	pods      typedcore.PodInterface
 	leases    typedcoordination.LeaseInterface
 	core      rest.Interface
+	custom    dynamic.Interface
 	transport http.RoundTripper
+	poolSpec  *corev1.PodSpec // of the pods of the warm pool; nil without one
 
 	alive context.Context // ends when Close is called
 	stop  context.CancelCauseFunc
@@ -89,7 +93,7 @@ type Backend struct {
 	mu        sync.Mutex // guards what follows
 	closed    bool
 	instances map[types.UID]*instance // by the pod's uid
-	pending   map[string]types.UID    // pods that could not be deleted, by name
+	pending   map[removal]bool        // what could not be deleted
 	taken     map[types.UID]bool      // pods that were taken over, and could not be connected to
 }
 
@@ -100,7 +104,7 @@ func New(ctx context.Context, opts *Options) (*Backend, error) {
 	b := &Backend{
 		opts:      opts.resolve(),
 		instances: make(map[types.UID]*instance),
-		pending:   make(map[string]types.UID),
+		pending:   make(map[removal]bool),
 		taken:     make(map[types.UID]bool),
 	}
 	if b.opts.PodSecurity != Restricted && b.opts.PodSecurity != Baseline {
@@ -111,6 +115,9 @@ func New(ctx context.Context, opts *Options) (*Backend, error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, cleanupTime)
 	defer cancel()
+	if err := b.checkPool(bounded); err != nil {
+		return nil, b.clusterError(err)
+	}
 	if err := b.tidy(bounded); err != nil {
 		return nil, b.clusterError(err)
 	}
@@ -120,6 +127,9 @@ func New(ctx context.Context, opts *Options) (*Backend, error) {
 	b.alive, b.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	b.done.Go(func() { b.renew(b.alive) })
 	b.done.Go(func() { b.watch(b.alive) })
+	if b.opts.AbandonAfter > 0 {
+		b.done.Go(func() { b.prolong(b.alive) })
+	}
 	return b, nil
 }
 

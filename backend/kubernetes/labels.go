@@ -19,6 +19,11 @@ const (
 
 	annotationOwner  = labelPrefix + "owner"  // Options.Owner
 	annotationConfig = labelPrefix + "config" // the backend.Config as JSON
+
+	// Of pods from a warm pool: the uid of the SandboxClaim that the pod was taken by, and
+	// when that was made.
+	annotationClaim   = labelPrefix + "claim"
+	annotationClaimed = labelPrefix + "claimed"
 )
 
 // ownerLabel returns what stands for an owner in a label, whose characters and length

@@ -64,6 +64,13 @@ type Options struct {
 	// to change; a network, processes or a pid namespace shared with the node is refused.
 	Template *corev1.PodTemplateSpec
 
+	// WarmPool is the name of a SandboxWarmPool of the agent-sandbox project
+	// (extensions.agents.x-k8s.io/v1beta1) in the same namespace. Its pods are taken by
+	// SandboxClaims then, instead of being made. Its SandboxTemplate must have the pod
+	// that PodTemplate returns: New refuses another, as Create refuses a pod or a Config
+	// that differ from it. Empty is no pool.
+	WarmPool string
+
 	// Limits of a sandbox: memory is 1 GiB by default, and CPUs 1. A pod requests a tenth
 	// of them, unless Template says otherwise. It cannot limit processes: PIDs above 0
 	// is refused, and the kubelet's podPidsLimit is what there is.

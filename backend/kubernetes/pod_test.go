@@ -42,6 +42,13 @@ func newRefusingServer(t *testing.T, status metav1.Status) *refusingServer {
 			json.NewEncoder(w).Encode(&s.status)
 		case r.Method == http.MethodPost:
 			io.Copy(w, r.Body)
+		case strings.Contains(r.URL.Path, "/sandboxwarmpools/"):
+			if s.status.Details == nil { // as where the API server does not know the kind
+				http.NotFound(w, r)
+				return
+			}
+			w.WriteHeader(int(s.status.Code))
+			json.NewEncoder(w).Encode(&s.status)
 		case r.URL.Query().Get("watch") != "":
 			<-r.Context().Done()
 		default:
@@ -52,11 +59,16 @@ func newRefusingServer(t *testing.T, status metav1.Status) *refusingServer {
 	return s
 }
 
+// options returns opts for the server.
+func (s *refusingServer) options(opts kubernetes.Options) *kubernetes.Options {
+	opts.Config = &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	return &opts
+}
+
 // create tries to make a sandbox and returns the error.
 func (s *refusingServer) create(t *testing.T, opts kubernetes.Options, cfg backend.Config) error {
 	t.Helper()
-	opts.Config = &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
-	b, err := kubernetes.New(t.Context(), &opts)
+	b, err := kubernetes.New(t.Context(), s.options(opts))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,12 +3,14 @@ package kubernetes_test
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	diff "github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -59,13 +61,7 @@ func TestRBAC(t *testing.T) {
 	r := &recorder{asked: map[string]bool{
 		" pods/exec create": true, // over SPDY, which this API server does not need
 	}}
-	config := rest.CopyConfig(c.config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(req *http.Request) (*http.Response, error) {
-			r.note(req)
-			return next.RoundTrip(req)
-		})
-	})
+	config := r.config(c)
 	owner := ownerOf(t)
 	_, service := startService(t, owner)
 	service.Kill()
@@ -75,14 +71,51 @@ func TestRBAC(t *testing.T) {
 	}
 	sb := newSandbox(t, b, nil)
 	output(t, sb, "echo hi")
-	eventually(t, "the lease is renewed", func() bool {
+	r.await(t, "coordination.k8s.io leases update")
+	closeIn(t, b.Close)
+	r.compare(t, "deploy/rbac.yaml")
+}
+
+// The same with a warm pool: what it asks for in addition is in a manifest of its own.
+func TestRBACOfWarmPool(t *testing.T) {
+	p := newPool(t, 1, kubernetes.Options{})
+	r := &recorder{asked: make(map[string]bool)}
+	b := newBackend(t, kubernetes.Options{Config: r.config(p.cluster), WarmPool: p.name, AbandonAfter: 10 * time.Second})
+	output(t, newSandbox(t, b, nil), "echo hi")
+	r.await(t, "extensions.agents.x-k8s.io sandboxclaims patch")
+	closeIn(t, b.Close)
+	r.mu.Lock()
+	maps.DeleteFunc(r.asked, func(what string, _ bool) bool { return !strings.Contains(what, "agents.x-k8s.io") })
+	r.mu.Unlock()
+	r.compare(t, "deploy/warmpool.yaml")
+}
+
+// config returns c's, of which r notes all that is asked.
+func (r *recorder) config(c cluster) *rest.Config {
+	config := rest.CopyConfig(c.config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			r.note(req)
+			return next.RoundTrip(req)
+		})
+	})
+	return config
+}
+
+// await waits until something is asked.
+func (r *recorder) await(t *testing.T, what string) {
+	t.Helper()
+	eventually(t, "the backend asks for "+what, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.asked["coordination.k8s.io leases update"]
+		return r.asked[what]
 	})
-	closeIn(t, b.Close)
+}
 
-	text, err := os.ReadFile("deploy/rbac.yaml")
+// compare checks that a manifest allows what was asked for, and no more.
+func (r *recorder) compare(t *testing.T, manifest string) {
+	t.Helper()
+	text, err := os.ReadFile(manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,6 +140,6 @@ func TestRBAC(t *testing.T) {
 	slices.SortFunc(asked, cmp.Compare)
 	slices.SortFunc(allowed, cmp.Compare)
 	if d := diff.Diff(asked, allowed); d != "" {
-		t.Errorf("deploy/rbac.yaml allows other than what is asked for (-asked +allowed):\n%s", d)
+		t.Errorf("%s allows other than what is asked for (-asked +allowed):\n%s", manifest, d)
 	}
 }

@@ -116,7 +116,7 @@ func (b *Backend) takeOver(ctx context.Context, pod *corev1.Pod) (*backend.Recov
 	}
 	cfg := new(backend.Config)
 	if err := json.Unmarshal([]byte(taken.Annotations[annotationConfig]), cfg); err != nil {
-		return nil, b.delete(ctx, taken.Name, taken.UID)
+		return nil, b.delete(ctx, removalOf(taken))
 	}
 	i := b.newInstance(taken, cfg.User, false)
 	if err := b.add(i); err != nil {
@@ -132,7 +132,7 @@ func (b *Backend) takeOver(ctx context.Context, pod *corev1.Pod) (*backend.Recov
 		}
 		return nil, i.Destroy(ctx)
 	}
-	return &backend.Recovered{Config: cfg, CreatedAt: taken.CreationTimestamp.Time, Instance: i}, nil
+	return &backend.Recovered{Config: cfg, CreatedAt: created(taken), Instance: i}, nil
 }
 
 // noteTaken notes whether a pod is one that was taken over and could not be connected to.

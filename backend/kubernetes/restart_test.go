@@ -25,6 +25,7 @@ const (
 	serviceVar = "SANDBOX_TEST_SERVICE"
 	ownerVar   = "SANDBOX_TEST_OWNER"
 	abandonVar = "SANDBOX_TEST_ABANDON"
+	poolVar    = "SANDBOX_TEST_POOL"
 )
 
 var services = map[string]func(){"sleep": sleepService}
@@ -41,7 +42,7 @@ func sleepService() {
 	abandon, err := time.ParseDuration("0" + os.Getenv(abandonVar))
 	check(err)
 	b, err := kubernetes.New(context.Background(), &kubernetes.Options{
-		Kubeconfig: os.Getenv("KUBECONFIG"), Owner: os.Getenv(ownerVar), Image: testImage, AbandonAfter: abandon,
+		Kubeconfig: os.Getenv("KUBECONFIG"), Owner: os.Getenv(ownerVar), Image: testImage, AbandonAfter: abandon, WarmPool: os.Getenv(poolVar),
 	})
 	check(err)
 	sb, err := sandbox.New(context.Background(), b, &sandbox.Options{Config: sandbox.Config{
@@ -57,11 +58,12 @@ func sleepService() {
 }
 
 // startService starts a service of that owner and returns its process and its sandbox's id.
-func startService(tb testing.TB, owner string) (id string, service *os.Process) {
+func startService(tb testing.TB, owner string, env ...string) (id string, service *os.Process) {
 	tb.Helper()
 	testCluster(tb)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), serviceVar+"=sleep", ownerVar+"="+owner)
+	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
