@@ -30,7 +30,7 @@ func layers() map[string][]string {
 		"internal/workspace":  driver,
 		"internal/files":      {"backend", "internal/framing"},
 		"internal/proc":       driver,
-		"examples/...":        {".", "httpapi", "backend/docker", "backend/fake", "backend/local", "backend/namespace", "examples/..."},
+		"examples/quickstart": {".", "backend/local"},
 		"internal/speed":      {".", "httpapi", "backend/docker", "backend/local", "backend/namespace"},
 		// for tests only:
 		"internal/faketest":    {".", "backend/...", "internal/..."},

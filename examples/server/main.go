@@ -2,7 +2,7 @@
 // backend, next to routes of its own.
 //
 //	(umask 077; echo "me: $(openssl rand -hex 16)" >keys; sed 's/me:/Authorization: Bearer/' keys >header)
-//	go run ./examples/server -addr 127.0.0.1:8080 -backend local -keys keys
+//	go run -C examples/server . -addr 127.0.0.1:8080 -backend local -keys "$PWD/keys"
 //	curl -H @header -d '{"command":"echo hi"}' http://127.0.0.1:8080/agents/agent_1/sandbox/exec
 //
 // The file has one key a line, "key" or "owner: key"; keys without an owner are accounts of
@@ -10,8 +10,11 @@
 // everybody on the machine can read. Where commands run as the service's user, as those of
 // an ordinary user locally do, no key is safe from them, and the server says so.
 //
-// Several deployments may share one Docker engine: each recovers its own sandboxes after a
-// restart, by -owner, which is the host's name and the address by default. A sandbox whose
+// With -backend kubernetes sandboxes are pods of the cluster that kubectl would use, or that
+// the server itself is a pod of. It is a module of its own for that: client-go is large.
+//
+// Several deployments may share one Docker engine, or one namespace of a cluster: each recovers
+// its own sandboxes after a restart, by -owner, which is the host's name and the address by default. A sandbox whose
 // deployment does not come back ends by itself at the age of -lifetime.
 //
 // On SIGTERM or Ctrl-C each stream gets its last event, everything is killed and removed,
@@ -34,6 +37,7 @@ import (
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend/docker"
+	"github.com/sandbox-go/sandbox/backend/kubernetes"
 	"github.com/sandbox-go/sandbox/backend/local"
 	"github.com/sandbox-go/sandbox/backend/namespace"
 	"github.com/sandbox-go/sandbox/httpapi"
@@ -61,9 +65,10 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("server", flag.ContinueOnError)
 	addr := flags.String("addr", "127.0.0.1:8080", "`address` to listen on")
-	backendName := flags.String("backend", "local", "where commands run: local, namespace or docker")
+	backendName := flags.String("backend", "local", "where commands run: local, namespace, docker or kubernetes")
 	root := flags.String("root", "", "namespace's `directory` that is the root of sandboxes; empty is this machine's programs")
-	image := flags.String("image", "", "docker's `image` for sandboxes; empty is debian:stable-slim")
+	image := flags.String("image", "", "`image` of docker's and kubernetes' sandboxes; empty is debian:stable-slim")
+	namespaceName := flags.String("namespace", "", "`namespace` of kubernetes' pods; empty is the kubeconfig's, or that of the server's own pod")
 	openRooms := flags.Bool("open-rooms", false, "let rooms be used without a key, at the address of the service and its hosts")
 	var hosts []string
 	flags.Func("host", "`name` of the service, where it is not its address, for -open-rooms; may be repeated", func(name string) error {
@@ -104,7 +109,7 @@ func run(ctx context.Context, args []string) error {
 	if *owner == "" {
 		*owner = deployment(l.Addr())
 	}
-	b, err := newBackend(ctx, *backendName, *image, *root, *owner, log)
+	b, err := newBackend(ctx, *backendName, *image, *root, *namespaceName, *owner, log)
 	if err != nil {
 		return err
 	}
@@ -160,7 +165,7 @@ func deployment(addr net.Addr) string {
 }
 
 // newBackend returns the backend of that name.
-func newBackend(ctx context.Context, name, image, root, owner string, log *slog.Logger) (sandbox.Backend, error) {
+func newBackend(ctx context.Context, name, image, root, namespaceName, owner string, log *slog.Logger) (sandbox.Backend, error) {
 	switch name {
 	case "local":
 		return local.New(nil)
@@ -168,8 +173,10 @@ func newBackend(ctx context.Context, name, image, root, owner string, log *slog.
 		return namespace.New(&namespace.Options{Root: root})
 	case "docker":
 		return docker.New(ctx, &docker.Options{Image: image, Owner: owner, Logger: log})
+	case "kubernetes":
+		return kubernetes.New(ctx, &kubernetes.Options{Image: image, Namespace: namespaceName, Owner: owner, Logger: log})
 	}
-	return nil, fmt.Errorf("there is no backend %q: use local, namespace or docker", name)
+	return nil, fmt.Errorf("there is no backend %q: use local, namespace, docker or kubernetes", name)
 }
 
 // shutDown takes no new connections, ends what runs, so that every stream and every
