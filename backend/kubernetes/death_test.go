@@ -1,10 +1,11 @@
 package kubernetes_test
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,24 +54,43 @@ func TestDeath(t *testing.T) {
 		name string
 		why  string // what the record's error says
 		cfg  *backend.Config
-		do   func(ctx context.Context, c cluster, pod string, sb sandbox.Sandbox) error
+		do   func(t *testing.T, c cluster, pod string, sb sandbox.Sandbox) error
 	}{
-		{name: "deleted", why: "pod sandbox-sbx-", do: func(ctx context.Context, c cluster, pod string, _ sandbox.Sandbox) error {
-			return c.CoreV1().Pods(c.namespace).Delete(ctx, pod, metav1.DeleteOptions{})
+		{name: "deleted", why: "deleted", do: func(t *testing.T, c cluster, pod string, _ sandbox.Sandbox) error {
+			return c.CoreV1().Pods(c.namespace).Delete(testContext(t), pod, metav1.DeleteOptions{})
 		}},
-		{name: "deleted-at-once", why: "pod sandbox-sbx-", do: func(ctx context.Context, c cluster, pod string, _ sandbox.Sandbox) error {
+		{name: "deleted-at-once", why: "deleted", do: func(t *testing.T, c cluster, pod string, _ sandbox.Sandbox) error {
 			now := int64(0)
-			return c.CoreV1().Pods(c.namespace).Delete(ctx, pod, metav1.DeleteOptions{GracePeriodSeconds: &now})
+			return c.CoreV1().Pods(c.namespace).Delete(testContext(t), pod, metav1.DeleteOptions{GracePeriodSeconds: &now})
 		}},
-		{name: "evicted", why: "pod sandbox-sbx-", do: func(ctx context.Context, c cluster, pod string, _ sandbox.Sandbox) error {
-			return c.CoreV1().Pods(c.namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod}})
+		{name: "evicted", why: "deleted", do: func(t *testing.T, c cluster, pod string, _ sandbox.Sandbox) error {
+			return c.CoreV1().Pods(c.namespace).EvictV1(testContext(t), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod}})
 		}},
-		{name: "ended-by-a-command", why: "pod sandbox-sbx-", do: func(ctx context.Context, _ cluster, _ string, sb sandbox.Sandbox) error {
-			_, err := sb.Run(ctx, sandbox.Command{Shell: "kill -TERM 1; sleep 60"})
+		{name: "ended-by-a-command", why: "ended", do: func(t *testing.T, _ cluster, _ string, sb sandbox.Sandbox) error {
+			_, err := sb.Run(testContext(t), sandbox.Command{Shell: "kill -TERM 1; sleep 60"})
 			return err
 		}},
-		{name: "past-its-deadline", why: "pod sandbox-sbx-", cfg: &backend.Config{Lifetime: 25 * time.Second},
-			do: func(context.Context, cluster, string, sandbox.Sandbox) error { return nil }},
+		{name: "killed-on-the-node", why: "was killed", do: func(t *testing.T, c cluster, pod string, _ sandbox.Sandbox) error {
+			return syscall.Kill(c.processes(t, pod)["1"], syscall.SIGKILL)
+		}},
+		{name: "killed-for-memory", why: "was killed by the kernel for memory", cfg: &backend.Config{Limits: backend.Limits{Memory: 64 << 20}},
+			do: func(t *testing.T, c cluster, pod string, sb sandbox.Sandbox) error {
+				follow(t, sb, "until [ -e go ]; do sleep 0.1; done; tail /dev/zero")
+				// The kernel is to choose the first process, and not the one that is greedy.
+				for number, pid := range c.processes(t, pod) {
+					score := "0"
+					if number == "1" {
+						score = "1000"
+					}
+					if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(score), 0); err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, os.ErrNotExist) {
+						return err
+					}
+				}
+				_, err := sb.Run(testContext(t), sandbox.Command{Shell: "touch go"})
+				return err
+			}},
+		{name: "past-its-deadline", why: "DeadlineExceeded", cfg: &backend.Config{Lifetime: 25 * time.Second},
+			do: func(*testing.T, cluster, string, sandbox.Sandbox) error { return nil }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -79,12 +99,12 @@ func TestDeath(t *testing.T) {
 			sb := newSandbox(t, b, test.cfg)
 			e := follow(t, sb, "trap '' TERM; sleep 80")
 			begin := time.Now()
-			if err := test.do(ctx, c, c.podOf(t, sb.ID()), sb); err != nil {
+			if err := test.do(t, c, c.podOf(t, sb.ID()), sb); err != nil {
 				t.Fatal(err)
 			}
 			lost(t, e)
 			if err := e.Execution().Err; err == nil || !strings.Contains(err.Error(), test.why) {
-				t.Logf("the record says: %v", err)
+				t.Errorf("the record's error is %v, which does not say %q", err, test.why)
 			}
 			if took := time.Since(begin); took > 40*time.Second {
 				t.Errorf("it took %v", took)
@@ -104,66 +124,42 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// What a node or the API server does to a connection ends what runs as lost, or not at
-// all, and the next command works.
-func TestInterrupted(t *testing.T) {
-	for _, test := range []struct {
-		name     string
-		program  string
-		survives bool // the running command goes on
-		do       func(t *testing.T, pid int)
-	}{
-		{"the-API-server-is-killed", "kube-apiserver", false, func(t *testing.T, pid int) { syscall.Kill(pid, syscall.SIGKILL) }},
-		{"the-API-server-hangs", "kube-apiserver", true, func(t *testing.T, pid int) {
-			syscall.Kill(pid, syscall.SIGSTOP)
-			time.Sleep(3 * time.Second)
-			syscall.Kill(pid, syscall.SIGCONT)
-		}},
-		{"the-kubelet-is-killed", "kubelet", false, func(t *testing.T, pid int) { syscall.Kill(pid, syscall.SIGKILL) }},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			c := testCluster(t)
-			pid := c.program(t, test.program)
-			sb := newSandbox(t, newBackend(t, kubernetes.Options{}), nil)
-			text := "sleep 60"
-			if test.survives {
-				text = "sleep 6; echo over"
-			}
-			e := follow(t, sb, text)
-			test.do(t, pid)
-			if test.survives {
-				if rec, err := e.Wait(testContext(t)); err != nil || rec.Stdout.String() != "begun\nover\n" {
-					t.Errorf("%v, %s", err, describe(rec))
-				}
-			} else {
-				lost(t, e)
-			}
-			eventually(t, "a command runs again", func() bool {
-				rec, err := sb.Run(testContext(t), sandbox.Command{Shell: "echo on"})
-				return err == nil && rec.Stdout.String() == "on\n"
-			})
-			if got := output(t, sb, "ps -o args | grep -c '[s]leep 60' || true"); got != "0\n" {
-				t.Errorf("of what was lost run: %s", got)
-			}
-		})
-	}
-}
-
-// program returns the process of one of the cluster's programs. It skips the test where
-// the cluster is not on this machine.
-func (c cluster) program(tb testing.TB, name string) int {
+// processes returns the numbers here of a sandbox's processes, by those that they have
+// inside. It skips the test where the cluster is not on this machine.
+func (c cluster) processes(tb testing.TB, pod string) map[string]int {
 	tb.Helper()
-	path := filepath.Join(filepath.Dir(os.Getenv("KUBECONFIG")), "bin", name)
-	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	if !c.isLocal() {
+		tb.Skip("the cluster's nodes are not on this machine")
+	}
+	id := ""
+	eventually(tb, "the cluster tells the container's id", func() bool {
+		found, err := c.CoreV1().Pods(c.namespace).Get(testContext(tb), pod, metav1.GetOptions{})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if all := found.Status.ContainerStatuses; len(all) == 1 {
+			_, id, _ = strings.Cut(all[0].ContainerID, "containerd://")
+		}
+		return id != ""
+	})
+	all, _ := filepath.Glob("/proc/[0-9]*/cgroup")
+	inside := make(map[string]int)
 	for _, file := range all {
-		if line, _ := os.ReadFile(file); strings.HasPrefix(string(line), path+"\x00") {
+		groups, _ := os.ReadFile(file)
+		status, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "status"))
+		if number := innermost.FindSubmatch(status); number != nil && strings.Contains(string(groups), id) {
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			if err != nil {
 				tb.Fatal(err)
 			}
-			return pid
+			inside[string(number[1])] = pid
 		}
 	}
-	tb.Skipf("%s does not run on this machine", path)
-	return 0
+	if inside["1"] == 0 {
+		tb.Fatalf("the first process of container %s in pod %s is not seen", id, pod)
+	}
+	return inside
 }
+
+// innermost finds a process's number in its own pid namespace in its status.
+var innermost = regexp.MustCompile(`(?m)^NSpid:.*\t(\d+)$`)

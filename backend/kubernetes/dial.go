@@ -65,6 +65,9 @@ func (p *place) dial(ctx context.Context, fresh bool, opts agentclient.Options) 
 	}
 	conn, err := agentclient.Dial(ctx, stream, opts)
 	if err != nil {
+		if cause := stream.cause(); cause != nil && ctx.Err() == nil {
+			err = cause // and not that of a pipe
+		}
 		said := stream.stderrText()
 		if strings.Contains(said, agent.Says) {
 			err = fmt.Errorf("%w: %w", errRefused, err)

@@ -16,6 +16,7 @@ type Problem string
 
 const (
 	NoCluster    Problem = "no API server answers"
+	NoNode       Problem = "the node does not answer"
 	NoPermission Problem = "no permission in the cluster"
 	BadConfig    Problem = "bad configuration"
 	BadPod       Problem = "pod refused"
@@ -84,6 +85,9 @@ func (b *Backend) clusterError(err error) error {
 	case apierrors.IsServerTimeout(err), apierrors.IsServiceUnavailable(err), apierrors.IsTimeout(err), apierrors.IsTooManyRequests(err),
 		errors.As(err, &dialing), errors.As(err, &request) && !errors.Is(err, context.Canceled):
 		return &Error{NoCluster, b.host, "see whether the API server runs, or say where it is with KUBECONFIG or Options", err}
+	case strings.Contains(err.Error(), "error dialing backend"), strings.Contains(err.Error(), "error sending request"):
+		// What the API server says of a kubelet, of which the client library keeps only the text.
+		return &Error{NoNode, b.namespace, "see whether the kubelet of the pod's node runs", err}
 	default:
 		return err
 	}

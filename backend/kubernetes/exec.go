@@ -103,14 +103,23 @@ func (s *execStream) Close() error {
 // ending says why the connection has ended, as far as that is known.
 func (s *execStream) ending() string {
 	why := ""
+	if err := s.cause(); err != nil {
+		why = ": " + err.Error()
+	}
+	return why + s.stderrText()
+}
+
+// cause returns what the client library says of the end of the exec; nil where there is no
+// end yet, or nothing of use in it.
+func (s *execStream) cause() error {
 	select {
 	case <-s.ended:
-		if s.err != nil && !errors.Is(s.err, context.Canceled) {
-			why = ": " + s.err.Error()
+		if !errors.Is(s.err, context.Canceled) {
+			return s.err
 		}
 	default:
 	}
-	return why + s.stderrText()
+	return nil
 }
 
 // stderrText returns what has come on stderr, for the end of an error's text.

@@ -23,7 +23,7 @@ import (
 // A recorder notes what is asked of the API server, as RBAC names it.
 type recorder struct {
 	mu    sync.Mutex
-	asked map[string]bool // "group resource verb"
+	asked map[string]int // how often, by "group resource verb"
 }
 
 func (r *recorder) note(req *http.Request) {
@@ -47,7 +47,7 @@ func (r *recorder) note(req *http.Request) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.asked[group+" "+resource+" "+verb] = true
+	r.asked[group+" "+resource+" "+verb]++
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -58,8 +58,8 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 // it do.
 func TestRBAC(t *testing.T) {
 	c, ctx := testCluster(t), testContext(t)
-	r := &recorder{asked: map[string]bool{
-		" pods/exec create": true, // over SPDY, which this API server does not need
+	r := &recorder{asked: map[string]int{
+		" pods/exec create": 1, // over SPDY, which this API server does not need
 	}}
 	config := r.config(c)
 	owner := ownerOf(t)
@@ -79,13 +79,13 @@ func TestRBAC(t *testing.T) {
 // The same with a warm pool: what it asks for in addition is in a manifest of its own.
 func TestRBACOfWarmPool(t *testing.T) {
 	p := newPool(t, 1, kubernetes.Options{})
-	r := &recorder{asked: make(map[string]bool)}
+	r := &recorder{asked: make(map[string]int)}
 	b := newBackend(t, kubernetes.Options{Config: r.config(p.cluster), WarmPool: p.name, AbandonAfter: 10 * time.Second})
 	output(t, newSandbox(t, b, nil), "echo hi")
 	r.await(t, "extensions.agents.x-k8s.io sandboxclaims patch")
 	closeIn(t, b.Close)
 	r.mu.Lock()
-	maps.DeleteFunc(r.asked, func(what string, _ bool) bool { return !strings.Contains(what, "agents.x-k8s.io") })
+	maps.DeleteFunc(r.asked, func(what string, _ int) bool { return !strings.Contains(what, "agents.x-k8s.io") })
 	r.mu.Unlock()
 	r.compare(t, "deploy/warmpool.yaml")
 }
@@ -108,7 +108,7 @@ func (r *recorder) await(t *testing.T, what string) {
 	eventually(t, "the backend asks for "+what, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.asked[what]
+		return r.asked[what] > 0
 	})
 }
 
@@ -142,4 +142,36 @@ func (r *recorder) compare(t *testing.T, manifest string) {
 	if d := diff.Diff(asked, allowed); d != "" {
 		t.Errorf("%s allows other than what is asked for (-asked +allowed):\n%s", manifest, d)
 	}
+}
+
+// Commands and files cost the API server no request: all goes over the sandbox's one exec.
+func TestCommandsCostNoRequest(t *testing.T) {
+	c := testCluster(t)
+	r := &recorder{asked: make(map[string]int)}
+	sb := newSandbox(t, newBackend(t, kubernetes.Options{Config: r.config(c)}), nil)
+	output(t, sb, "true")
+	before := r.ofSandboxes()
+	for range 100 {
+		output(t, sb, "echo hi >file; cat file")
+	}
+	if data, err := sb.Files().ReadFile(testContext(t), "file", nil); err != nil || string(data) != "hi\n" {
+		t.Errorf("the file has %q: %v", data, err)
+	}
+	if n := r.ofSandboxes() - before; n > 0 {
+		t.Errorf("100 commands and a file cost %d requests: %v", n, r.asked)
+	}
+}
+
+// ofSandboxes returns how much was asked, without what a replica costs: its Lease, and the
+// watch of its pods.
+func (r *recorder) ofSandboxes() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for what, times := range r.asked {
+		if !strings.Contains(what, " leases ") && what != " pods watch" && what != " pods list" {
+			n += times
+		}
+	}
+	return n
 }
