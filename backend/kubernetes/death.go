@@ -43,7 +43,7 @@ func (b *Backend) ending(pod *corev1.Pod) string {
 		how = terminated(c.State.Terminated)
 	case pod.DeletionTimestamp != nil:
 		how = "is being deleted"
-	case pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
+	case hasEnded(pod):
 		how = "ended"
 	}
 	if how != "" && pod.Status.Reason != "" { // as in Evicted, DeadlineExceeded

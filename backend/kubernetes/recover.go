@@ -46,8 +46,10 @@ func (b *Backend) Recover(ctx context.Context) ([]backend.Recovered, error) {
 	return opened, errors.Join(errs...)
 }
 
-// free returns the owner's pods that live and that no process holds. Whether one does is
-// seen by this process's clock alone: a lease that is renewed while it looks is held.
+// free returns the owner's pods that have not ended and that no process holds, also those
+// that are not said to run yet: their process may have been killed while it made them, or
+// before the kubelet said so. Whether one is held is seen by this process's clock alone: a
+// lease that is renewed while it looks is held.
 func (b *Backend) free(ctx context.Context) ([]*corev1.Pod, error) {
 	found, err := b.pods.List(ctx, b.owned())
 	if err != nil {
@@ -57,7 +59,7 @@ func (b *Backend) free(ctx context.Context) ([]*corev1.Pod, error) {
 	for n := range found.Items {
 		pod := &found.Items[n]
 		holder := pod.Labels[labelHolder]
-		if ours(pod) && (holder != b.replica || b.isTaken(pod.UID)) && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+		if ours(pod) && (holder != b.replica || b.isTaken(pod.UID)) && pod.DeletionTimestamp == nil && !hasEnded(pod) {
 			others[holder] = append(others[holder], pod)
 		}
 	}
@@ -124,7 +126,7 @@ func (b *Backend) takeOver(ctx context.Context, pod *corev1.Pod) (*backend.Recov
 	}
 	b.noteTaken(i.uid, false)
 	if _, err := i.Connect(ctx); err != nil {
-		if ctx.Err() != nil || errors.Is(err, NoCluster) {
+		if ctx.Err() != nil || errors.Is(err, NoCluster) || errors.Is(err, NoNode) {
 			b.noteTaken(i.uid, true)
 			i.End(errDestroyed)
 			b.forget(i)

@@ -131,7 +131,7 @@ func (b *Backend) tidy(ctx context.Context) error {
 	var group errgroup.Group
 	group.SetLimit(removeAtOnce)
 	for _, pod := range found.Items {
-		if ours(&pod) && (pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded) {
+		if ours(&pod) && hasEnded(&pod) {
 			group.Go(func() error { return b.delete(ctx, removalOf(&pod)) })
 		}
 	}
@@ -141,4 +141,9 @@ func (b *Backend) tidy(ctx context.Context) error {
 // ours reports whether this package made a pod that carries its labels, or has claimed it.
 func ours(pod *corev1.Pod) bool {
 	return pod.Name == podName(pod.Labels[labelID]) || pod.Annotations[annotationClaim] != ""
+}
+
+// hasEnded reports whether nothing runs in a pod any more.
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }

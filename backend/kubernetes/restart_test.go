@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -60,6 +61,17 @@ func sleepService() {
 // startService starts a service of that owner and returns its process and its sandbox's id.
 func startService(tb testing.TB, owner string, env ...string) (id string, service *os.Process) {
 	tb.Helper()
+	out, service := launchService(tb, owner, env...)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		tb.Fatalf("the service: %v", err)
+	}
+	return strings.TrimSpace(line), service
+}
+
+// launchService starts a service of that owner and returns its stdout and its process.
+func launchService(tb testing.TB, owner string, env ...string) (out io.Reader, service *os.Process) {
+	tb.Helper()
 	testCluster(tb)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), serviceVar+"=sleep", ownerVar+"="+owner)
@@ -76,11 +88,7 @@ func startService(tb testing.TB, owner string, env ...string) (id string, servic
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		tb.Fatalf("the service: %v", err)
-	}
-	return strings.TrimSpace(line), cmd.Process
+	return out, cmd.Process
 }
 
 // start runs a shell text in an instance to its end, and returns what it printed.
@@ -143,6 +151,31 @@ func TestTakeOver(t *testing.T) {
 				t.Error("the pod is left")
 			}
 		})
+	}
+}
+
+// What a service that was killed while it made a sandbox has left is found by Recover.
+func TestRecoverUnfinished(t *testing.T) {
+	t.Parallel()
+	c, owner := testCluster(t), ownerOf(t)
+	_, service := launchService(t, owner)
+	pods := func() (names []string) {
+		for _, name := range c.left(t, owner) {
+			if strings.HasPrefix(name, "pod ") {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	eventually(t, "the service makes a pod", func() bool { return len(pods()) > 0 })
+	service.Kill()
+	b := newBackend(t, kubernetes.Options{Owner: owner})
+	if _, err := b.Recover(testContext(t)); err != nil {
+		t.Error(err)
+	}
+	closeIn(t, b.Close)
+	if left := pods(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }
 
