@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
+
+	"github.com/sandbox-go/sandbox/backend"
 )
 
 // A Stream reads the output of one Exec, both streams together, in the order in
@@ -95,6 +98,14 @@ type reader struct {
 	wake chan struct{} // of capacity 1: there may be something new
 	buf  []byte        // the last Chunk's data
 
+	// What it reads by itself, and the context that interrupts it: for the goroutine
+	// of Next.
+	pulling       StreamID
+	pulledChunk   Chunk
+	watched       <-chan struct{}
+	watchedSource backend.Source
+	stopWatching  atomic.Pointer[func() bool]
+
 	// Guarded by o.mu.
 	pos     Offsets // of the next byte to deliver
 	order   int     // no segment of o.order before this one is still to be delivered
@@ -172,6 +183,7 @@ func (o *output) addLocked(r *reader) *reader {
 	if len(o.readers) == 0 {
 		o.window.limit = windowSize
 	}
+	o.giveBackLocked()
 	r.o, r.wake = o, make(chan struct{}, 1)
 	o.readers = append(o.readers, r)
 	return r
@@ -179,9 +191,21 @@ func (o *output) addLocked(r *reader) *reader {
 
 func (r *reader) Next(ctx context.Context) (Chunk, error) {
 	for {
-		c, ok, err := r.take()
+		c, ok, source, err := r.take()
+		if err != nil {
+			r.unwatch()
+		}
 		if ok || err != nil {
 			return c, err
+		}
+		if source != nil {
+			if c, ok := r.pull(ctx, source); ok {
+				return c, nil
+			}
+			if err := ctx.Err(); err != nil {
+				return Chunk{}, err
+			}
+			continue
 		}
 		select {
 		case <-r.wake:
@@ -192,9 +216,11 @@ func (r *reader) Next(ctx context.Context) (Chunk, error) {
 }
 
 func (r *reader) Close() error {
+	defer r.unwatch()
 	r.o.mu.Lock()
 	defer r.o.mu.Unlock()
 	r.closed = true
+	r.o.giveBackLocked()
 	r.o.readers = slices.DeleteFunc(r.o.readers, func(other *reader) bool { return other == r })
 	if len(r.o.readers) == 0 {
 		r.o.window, r.o.windowSegments = ringBuffer{}, segments{}
@@ -213,25 +239,26 @@ func (r *reader) wakeUp() {
 	}
 }
 
-// take returns the next chunk, false when there is none yet, or how it ended.
-func (r *reader) take() (Chunk, bool, error) {
+// take returns the next chunk, or how it ended, or false when there is none yet: then it
+// is to be read from the source, if that is not nil.
+func (r *reader) take() (Chunk, bool, backend.Source, error) {
 	o := r.o
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if r.closed {
-		return Chunk{}, false, fmt.Errorf("stream: %w", ErrClosed)
+		return Chunk{}, false, nil, fmt.Errorf("stream: %w", ErrClosed)
 	}
 	if c, ok := r.nextLocked(); ok {
 		o.room.Broadcast()
-		return c, true, nil
+		return c, true, nil, nil
 	}
 	if !o.over || !o.final && !r.lossless { // the record waits for the lossless ones
-		return Chunk{}, false, nil
+		return Chunk{}, false, r.pullLocked(), nil
 	}
 	if o.err != nil {
-		return Chunk{}, false, o.err
+		return Chunk{}, false, nil, o.err
 	}
-	return Chunk{}, false, io.EOF
+	return Chunk{}, false, nil, io.EOF
 }
 
 // nextLocked takes the next chunk: of what is older than the window first, which

@@ -39,6 +39,7 @@ type output struct {
 	window         ringBuffer // of both streams
 	windowSegments segments
 	readers        []*reader
+	pulled         pulled
 
 	unheld  bool // from now on no writer waits for a reader
 	dropped bool // from now on what is written goes nowhere
@@ -84,13 +85,17 @@ func (s sink) Write(p []byte) (int, error) {
 func (o *output) write(s StreamID, p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(p) > 0 && !o.dropped {
+	for len(p) > 0 {
+		o.awaitPullLocked()
+		if o.dropped {
+			return
+		}
 		n := o.roomLocked(s, len(p))
 		if n == 0 {
 			o.room.Wait()
 			continue
 		}
-		o.keepLocked(s, p[:n])
+		o.keepLocked(s, p[:n], len(o.readers) > 0)
 		p = p[n:]
 		for _, r := range o.readers {
 			r.wakeUp()
@@ -117,10 +122,14 @@ func (o *output) roomLocked(s StreamID, n int) int {
 	return min(n, most)
 }
 
-// keepLocked puts p where it is kept.
-func (o *output) keepLocked(s StreamID, p []byte) {
+// keepLocked puts p where it is kept, which without windowed is not the window: then its
+// only reader has p, and all that is in the window.
+func (o *output) keepLocked(s StreamID, p []byte, windowed bool) {
 	st := &o.streams[s]
-	if len(o.readers) > 0 {
+	if !windowed {
+		o.window.n = 0
+		o.windowSegments.shrink(0, 0)
+	} else {
 		o.windowSegments.add(segment{source: s, off: st.total, at: o.window.end, n: len(p)})
 		o.window.write(p)
 		o.windowSegments.shrink(o.window.n, maxSegments)
@@ -201,6 +210,7 @@ func (o *output) release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.unheld = true
+	o.giveBackLocked()
 	o.room.Broadcast()
 }
 
@@ -210,6 +220,7 @@ func (o *output) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.dropped = true
+	o.giveBackLocked()
 	o.room.Broadcast()
 }
 
@@ -219,6 +230,7 @@ func (o *output) end(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.over, o.err, o.dropped = true, err, true
+	o.giveBackLocked()
 	o.room.Broadcast()
 	for _, r := range o.readers {
 		r.wakeUp()

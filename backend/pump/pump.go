@@ -34,6 +34,7 @@ type Pump struct {
 	writing   bool // a Write of the sink is in progress
 	over      bool // every byte is with the sink, and there will be no more
 	enlarged  bool
+	loan      loan
 }
 
 // New starts a Pump. It owns r, the read end of a pipe or the master of a terminal,
@@ -87,6 +88,7 @@ func (p *Pump) Finish() {
 	if p.limit < 0 {
 		p.limit = p.endLocked()
 	}
+	p.endLoanLocked()
 	p.mu.Unlock()
 	p.pipe.SetReadDeadline(time.Unix(1, 0)) // wakes the pump
 }
@@ -97,6 +99,7 @@ func (p *Pump) Discard() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.discard = true
+	p.endLoanLocked()
 	p.changed.Broadcast()
 	for p.writing {
 		p.changed.Wait()
@@ -123,6 +126,9 @@ func (p *Pump) run() {
 		}
 		p.deliver(buf[:n])
 		buffers.Put(buf)
+		if n == bufferSize {
+			p.lend()
+		}
 	}
 	p.mu.Lock()
 	p.over = true
@@ -150,46 +156,54 @@ func (p *Pump) next() (buf *[bufferSize]byte, n int) {
 func (p *Pump) take(fd int) (buf *[bufferSize]byte, n int, done bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	size := bufferSize
-	if p.limit >= 0 {
-		size = int(min(p.limit-p.read, bufferSize))
-	}
-	if size == 0 {
-		return nil, 0, true
-	}
 	buf = buffers.Get().(*[bufferSize]byte)
-	n, err := ignoringEINTR(func() (int, error) { return unix.Read(fd, buf[:size]) })
-	if n <= 0 {
+	if n, done = p.readLocked(fd, buf[:]); n == 0 {
 		buffers.Put(buf)
-		return nil, 0, err != unix.EAGAIN || p.limit >= 0
 	}
-	for n < size { // a sink takes much at once for less than little often
-		more, _ := ignoringEINTR(func() (int, error) { return unix.Read(fd, buf[n:size]) })
-		if more <= 0 {
-			break
-		}
-		n += more
+	for more := n; more > 0 && n < bufferSize; n += more { // a sink takes much at once for less than little often
+		more, _ = p.readLocked(fd, buf[n:])
 	}
-	p.read += int64(n)
 	if n == bufferSize && !p.enlarged {
 		p.enlarged = true
 		enlarge(fd)
 	}
-	return buf, n, true
+	return buf, n, done
+}
+
+// readLocked reads once, without waiting. It is done when it has bytes or when there will
+// be none.
+func (p *Pump) readLocked(fd int, buf []byte) (n int, done bool) {
+	if p.limit >= 0 {
+		buf = buf[:min(p.limit-p.read, int64(len(buf)))]
+	}
+	if len(buf) == 0 {
+		return 0, true
+	}
+	n, err := ignoringEINTR(func() (int, error) { return unix.Read(fd, buf) })
+	if n <= 0 {
+		return 0, err != unix.EAGAIN || p.limit >= 0
+	}
+	p.read += int64(n)
+	return n, true
 }
 
 func (p *Pump) deliver(b []byte) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deliverLocked(len(b), func(int) { p.sink.Write(b) })
+}
+
+// deliverLocked has write bring the next n bytes to the sink.
+func (p *Pump) deliverLocked(n int, write func(n int)) {
 	p.writing = !p.discard
 	if p.writing {
 		p.mu.Unlock()
-		p.sink.Write(b)
+		write(n)
 		p.mu.Lock()
 	}
 	p.writing = false
-	p.delivered += int64(len(b))
+	p.delivered += int64(n)
 	p.changed.Broadcast()
-	p.mu.Unlock()
 }
 
 func ignoringEINTR(f func() (int, error)) (int, error) {
