@@ -21,6 +21,7 @@ func layers() map[string][]string {
 		"internal/jsonstream": {"internal/text"},
 		"backend/fake":        {"backend", "internal/files"},
 		"backend/local":       driver,
+		"backend/pump":        {"backend"},
 		"backend/namespace":   driver,
 		"backend/docker":      driver,
 		"backend/backendtest": {".", "backend"},
