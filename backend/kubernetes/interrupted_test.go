@@ -3,6 +3,7 @@ package kubernetes_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,6 +111,43 @@ func TestNodeGone(t *testing.T) {
 	closeIn(t, sb.Close)
 	closeIn(t, b.Close)
 	c.nothingLeft(t, ownerOf(t))
+}
+
+// The stream of a pod that is removed while its kubelet hangs stays open, and brings nothing.
+// What ran there ends all the same, and soon.
+func TestRemovedUnderOpenStream(t *testing.T) {
+	c := testCluster(t)
+	pid := c.program(t, "kubelet")
+	sb := newSandbox(t, newBackend(t, kubernetes.Options{}), nil)
+	e := follow(t, sb, "sleep 100")
+	goOn := sync.OnceFunc(func() { syscall.Kill(pid, syscall.SIGCONT) })
+	defer goOn()
+	syscall.Kill(pid, syscall.SIGSTOP)
+	begin := time.Now()
+	c.remove(t, c.podOf(t, sb.ID()))
+	lost(t, e)
+	if took := time.Since(begin); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// An agent that does not answer any more, though its stream is open, is given up within the
+// time that its pings have: what it ran has failed, and another one is started in its place.
+func TestSilentAgent(t *testing.T) {
+	t.Parallel()
+	c := testCluster(t)
+	sb := newSandbox(t, newBackend(t, kubernetes.Options{}), nil)
+	e := follow(t, sb, "while printf x >>beat; do sleep 0.05; done")
+	for _, pid := range c.processes(t, c.podOf(t, sb.ID())) {
+		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(line), "\x00serve\x00") {
+			syscall.Kill(pid, syscall.SIGSTOP)
+		}
+	}
+	lost(t, e)
+	size := output(t, sb, "wc -c <beat")
+	if later := output(t, sb, "sleep 1; wc -c <beat"); later != size {
+		t.Errorf("what was lost goes on: %q, then %q", size, later)
+	}
 }
 
 // takeAway kills one of the cluster's programs, and keeps it away until back is called, or
