@@ -156,7 +156,7 @@ func (b *Backend) Info() backend.Info {
 		info.Caveats = append(info.Caveats, "Sandboxes share the kernel of their node, unless the cluster's default runtime says otherwise. Name another RuntimeClass for commands that may attack it.")
 	}
 	if b.opts.PodSecurity == Restricted {
-		info.Caveats = append(info.Caveats, "The agent runs as the commands' user: a command can end it, or the sandbox, and what else runs there has failed then. PodSecurity Baseline keeps them apart.")
+		info.Caveats = append(info.Caveats, "The agent runs as the commands' user: a command cannot look into it, but can end it, or the sandbox, and what else runs there has failed then. PodSecurity Baseline keeps them apart.")
 	}
 	if !b.opts.SingleProcessOOMKill {
 		info.Caveats = append(info.Caveats, "Which processes were killed for memory is not told: the kernel may kill the whole sandbox.")

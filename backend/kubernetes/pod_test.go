@@ -170,3 +170,27 @@ func TestUnsupported(t *testing.T) {
 		}
 	}
 }
+
+// At the level restricted commands have the agent's user, and cannot look into its processes.
+func TestAgentIsClosedToCommands(t *testing.T) {
+	t.Parallel()
+	sb := newSandbox(t, newBackend(t, kubernetes.Options{}), nil)
+	got := output(t, sb, `for p in /proc/[0-9]*; do
+		case $(cat $p/comm) in
+		agent | sandbox-agent) echo seen ;;
+		*) continue ;;
+		esac
+		for file in environ maps mem stack syscall; do
+			head -c 1 $p/$file && echo "read $p/$file"
+		done
+		for link in exe cwd root ns/mnt; do
+			readlink $p/$link && echo "read $p/$link"
+		done
+		[ -z "$(ls $p/fd)" ] || echo "read $p/fd"
+	done 2>/dev/null
+	kill -0 1 && echo "may signal the first process"
+	true`)
+	if lines := strings.Split(got, "\n"); len(lines) < 4 || strings.Contains(got, "read ") || !strings.Contains(got, "may signal") {
+		t.Errorf("of the agent's processes:\n%s", got)
+	}
+}
