@@ -70,17 +70,17 @@ func (a *egressAttempt) failed(text string, err error) *egress.Error {
 	return &egress.Error{Text: text}
 }
 
-// refusedAddress notes that the attempt leads to an address of that kind, and returns what
+// refusedAddress notes that the attempt leads to an address that is what, and returns what
 // the sandbox is told of it. Which address a name has is not for the sandbox to know.
-func (a *egressAttempt) refusedAddress(host egress.Host, to netip.AddrPort, kind string) *egress.Error {
-	text := fmt.Sprintf("%s leads to a %s address, which is refused unless a rule names that address and port", egress.RuleFor(host.String(), to.Port()), kind)
+func (a *egressAttempt) refusedAddress(host egress.Host, to netip.AddrPort, what string) *egress.Error {
+	text := fmt.Sprintf("%s leads to %s, which is refused unless a rule names that address and port", egress.RuleFor(host.String(), to.Port()), what)
 	rule := ""
 	if host.Name == "" {
 		rule = to.String()
 		text += fmt.Sprintf("; the rule to add is %q", rule)
 	}
 	a.note(func(seen *EgressAttempt) {
-		seen.Rule, seen.Err = rule, fmt.Errorf("%s is a %s address; the rule to add is %q", to.Addr(), kind, to)
+		seen.Rule, seen.Err = rule, fmt.Errorf("%s is %s; the rule to add is %q", to.Addr(), what, to)
 	})
 	return &egress.Error{Refused: true, Text: text}
 }

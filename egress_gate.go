@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,7 +171,7 @@ func (g *egressGate) connect(ctx context.Context, a *egressAttempt) (net.Conn, *
 	}
 	open, refused := g.judge(addrs, port)
 	if len(open) == 0 {
-		return nil, a.refusedAddress(host, netip.AddrPortFrom(refused.addr, port), refused.kind)
+		return nil, a.refusedAddress(host, netip.AddrPortFrom(refused.addr, port), refused.what)
 	}
 	conn, to, err := g.dial(ctx, open, port)
 	if err != nil {
@@ -184,7 +183,7 @@ func (g *egressGate) connect(ctx context.Context, a *egressAttempt) (net.Conn, *
 // A refusedAddr is an address that nothing may connect to, and what it is.
 type refusedAddr struct {
 	addr netip.Addr
-	kind string
+	what string // with an article
 }
 
 // judge returns those addresses that a connection may lead to, and one to which it may
@@ -196,7 +195,10 @@ func (g *egressGate) judge(addrs []netip.Addr, port uint16) (open []netip.Addr, 
 		if kind := egress.Kind(addr); named || kind == "" && !egress.Own(addr) {
 			open = append(open, addr)
 		} else {
-			refused = refusedAddr{addr, cmp.Or(kind, "this machine's own")}
+			refused = refusedAddr{addr, "an address of this machine"}
+			if kind != "" {
+				refused.what = "a " + kind + " address"
+			}
 		}
 	}
 	return open, refused
