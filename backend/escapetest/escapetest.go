@@ -43,6 +43,10 @@ type Harness struct {
 	// Skip names attacks that succeed for a fault that is not the backend's, and says
 	// which.
 	Skip map[string]string
+
+	// Column is the backend's in this package's MATRIX.md, with which Run compares what it
+	// sees. Empty is none.
+	Column string
 }
 
 // An Attack is a way to get out.
@@ -122,14 +126,18 @@ func Run(t *testing.T, h Harness) {
 	s := newScene(t, b, &h)
 	attacker := newSandbox(t, b, &h)
 	s.check(t, attacker, &h)
+	seen := make(map[string]string)
 	for _, a := range Attacks() {
 		t.Run(a.Name, func(t *testing.T) {
 			if why, ok := h.Skip[a.Name]; ok {
+				seen[a.Name] = why
 				t.Skip(why)
 			}
 			if !a.promise.kept(b.Info()) {
+				seen[a.Name] = notPromised
 				t.Skipf("the backend does not promise %s", a.promise.words)
 			}
+			seen[a.Name] = held
 			got := attempt(t, attacker, &h, a, &s.scene)
 			switch {
 			case strings.Contains(got, escaped):
@@ -139,6 +147,9 @@ func Run(t *testing.T, h Harness) {
 			}
 			s.unharmed(t)
 		})
+	}
+	if h.Column != "" {
+		compare(t, h.Column, seen)
 	}
 }
 
