@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend/local"
+	"github.com/sandbox-go/sandbox/backend/namespace"
 )
 
 func main() {
@@ -23,7 +24,7 @@ func main() {
 }
 
 func tour(ctx context.Context) error {
-	b, err := local.New(nil)
+	b, err := newBackend()
 	if err != nil {
 		return err
 	}
@@ -87,6 +88,16 @@ func tour(ctx context.Context) error {
 	err = ex.Cancel(ctx) // it names what is left, if anything is
 	show(ex.Execution())
 	return err
+}
+
+// newBackend returns one that isolates commands, or says why there is none here.
+func newBackend() (sandbox.Backend, error) {
+	b, err := namespace.New(nil)
+	if err == nil {
+		return b, nil
+	}
+	fmt.Fprintln(os.Stderr, "Commands run on this machine without isolation (backend/local), since namespaces cannot be had:", err)
+	return local.New(nil)
 }
 
 // show prints how a command ended.

@@ -2,7 +2,7 @@
 // backend, next to routes of its own.
 //
 //	(umask 077; echo "me: $(openssl rand -hex 16)" >keys; sed 's/me:/Authorization: Bearer/' keys >header)
-//	go run -C examples/server . -addr 127.0.0.1:8080 -backend local -keys "$PWD/keys"
+//	go run -C examples/server . -addr 127.0.0.1:8080 -keys "$PWD/keys"
 //	curl -H @header -d '{"command":"echo hi"}' http://127.0.0.1:8080/agents/agent_1/sandbox/exec
 //
 // The file has one key a line, "key" or "owner: key"; keys without an owner are accounts of
@@ -65,7 +65,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("server", flag.ContinueOnError)
 	addr := flags.String("addr", "127.0.0.1:8080", "`address` to listen on")
-	backendName := flags.String("backend", "local", "where commands run: local, namespace, docker or kubernetes")
+	backendName := flags.String("backend", "", "where commands run: namespace, local, docker or kubernetes; empty is namespace, and local where that does not work")
 	root := flags.String("root", "", "namespace's `directory` that is the root of sandboxes; empty is this machine's programs")
 	image := flags.String("image", "", "`image` of docker's and kubernetes' sandboxes; empty is debian:stable-slim")
 	namespaceName := flags.String("namespace", "", "`namespace` of kubernetes' pods; empty is the kubeconfig's, or that of the server's own pod")
@@ -167,6 +167,13 @@ func deployment(addr net.Addr) string {
 // newBackend returns the backend of that name.
 func newBackend(ctx context.Context, name, image, root, namespaceName, owner string, log *slog.Logger) (sandbox.Backend, error) {
 	switch name {
+	case "":
+		b, err := namespace.New(&namespace.Options{Root: root})
+		if err == nil || root != "" {
+			return b, err
+		}
+		log.Warn("commands run on this machine without isolation (-backend local), since namespaces cannot be had", "error", err)
+		return local.New(nil)
 	case "local":
 		return local.New(nil)
 	case "namespace":
@@ -176,7 +183,7 @@ func newBackend(ctx context.Context, name, image, root, namespaceName, owner str
 	case "kubernetes":
 		return kubernetes.New(ctx, &kubernetes.Options{Image: image, Namespace: namespaceName, Owner: owner, Logger: log})
 	}
-	return nil, fmt.Errorf("there is no backend %q: use local, namespace, docker or kubernetes", name)
+	return nil, fmt.Errorf("there is no backend %q: use namespace, local, docker or kubernetes", name)
 }
 
 // shutDown takes no new connections, ends what runs, so that every stream and every
