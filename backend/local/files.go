@@ -42,11 +42,12 @@ const hostTmp = "/tmp"
 
 // tree returns the files below dir as the service itself reaches them.
 func (i *instance) tree(dir string) (backend.Filer, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.destroying != nil || i.destroyed {
+	if !i.destruction.Use() {
 		return nil, errDestroyed
 	}
+	defer i.destruction.Unuse()
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if err := i.restore(); err != nil {
 		return nil, err
 	}

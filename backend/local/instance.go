@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent"
+	"github.com/sandbox-go/sandbox/internal/cgroup"
 	"github.com/sandbox-go/sandbox/internal/files"
 	"github.com/sandbox-go/sandbox/internal/host"
 )
@@ -30,6 +31,7 @@ type instance struct {
 	root    string
 	user    identity
 	env     []string
+	group   *cgroup.Group // nil where there is none
 	gone    chan struct{} // closed with the backend: a directory does not die
 	lose    func()        // closes gone
 
@@ -39,15 +41,13 @@ type instance struct {
 	restoring sync.Mutex  // held while restore changes directories
 	live      host.Live[process]
 
-	mu         sync.Mutex // guards what follows
-	destroying chan struct{}
-	err        error // what came of the last destruction
-	destroyed  bool
-	starting   sync.WaitGroup      // Add only with mu held, and not while destroying
-	open       map[string]*os.Root // of the directories that tree has opened
+	destruction host.Destruction
+
+	mu   sync.Mutex          // guards open
+	open map[string]*os.Root // of the directories that tree has opened
 }
 
-func (b *Backend) newInstance(id string) (_ *instance, err error) {
+func (b *Backend) newInstance(id string, limits backend.Limits) (_ *instance, err error) {
 	i := &instance{backend: b, root: filepath.Join(b.base.Path, id), gone: make(chan struct{}), open: make(map[string]*os.Root)}
 	i.lose = sync.OnceFunc(func() { close(i.gone) })
 	i.user.id = uint32(max(os.Geteuid(), 0))
@@ -62,8 +62,11 @@ func (b *Backend) newInstance(id string) (_ *instance, err error) {
 			}
 		}()
 	}
+	if i.group, err = b.newGroup(id, limits); err != nil {
+		return nil, err
+	}
 	if err := i.makeDirs(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(i.root))
+		return nil, errors.Join(err, os.RemoveAll(i.root), i.group.Remove())
 	}
 	i.env = i.environ()
 	i.helpers = files.NewClient(i.Start, agent.FilesCommand())
@@ -110,30 +113,28 @@ func (i *instance) Start(ctx context.Context, spec *backend.Spec) (backend.Proce
 			Reason: backend.BadUser, Path: spec.User, Detail: "a local sandbox has one user, " + userName(i.user),
 		}
 	}
-	i.mu.Lock()
-	if i.destroying != nil || i.destroyed {
-		i.mu.Unlock()
+	if !i.destruction.Use() {
 		return nil, errDestroyed
 	}
-	i.starting.Add(1)
+	defer i.destruction.Unuse()
 	i.used.Store(true)
-	i.mu.Unlock()
-	defer i.starting.Done()
 	if err := i.restore(); err != nil {
 		return nil, &backend.StartError{Reason: backend.CannotStart, Detail: err.Error()}
 	}
+	before := i.group.OOMKills()
 	p, err := i.backend.runner.start(ctx, &startRequest{
 		shell: spec.Shell,
 		argv:  spec.Argv,
 		dir:   i.dir(spec.Dir),
 		env:   spec.Environ(i.env),
 		user:  i.user,
+		group: i.group.Place(),
 	}, spec)
 	if err != nil {
 		return nil, i.told(err, spec.Dir)
 	}
 	i.live.Add(p)
-	return p, nil
+	return i.group.Process(p, before), nil
 }
 
 // errDestroyed: the sandbox has been destroyed.
@@ -143,57 +144,30 @@ var errDestroyed = fmt.Errorf("local: it was destroyed: %w", backend.ErrGone)
 func (i *instance) Gone() <-chan struct{} { return i.gone }
 
 // Destroy implements [backend.Instance].
-func (i *instance) Destroy(ctx context.Context) error {
-	i.mu.Lock()
-	if i.destroyed {
-		i.mu.Unlock()
-		return nil
-	}
-	done := i.destroying
-	if done == nil {
-		done = make(chan struct{})
-		i.destroying = done
-		go i.destroy(done)
-	}
-	i.mu.Unlock()
-	select {
-	case <-done:
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		return i.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (i *instance) Destroy(ctx context.Context) error { return i.destruction.Do(ctx, i.destroy) }
 
-// destroy destroys the sandbox, whoever still waits for that.
-func (i *instance) destroy(done chan<- struct{}) {
-	i.starting.Wait()
+func (i *instance) destroy() error {
 	err := i.kill()
 	if err == nil {
-		err = host.Remove(i.root)
+		err = errors.Join(i.group.Remove(), host.Remove(i.root))
 		if i.user.own && i.used.Load() {
 			err = errors.Join(err, i.backend.leftovers.ask(int64(i.user.id)))
 		}
 	}
 	i.mu.Lock()
-	defer i.mu.Unlock()
 	for _, root := range i.open {
 		root.Close()
 	}
 	clear(i.open)
-	i.err = err
-	i.destroying = nil
-	close(done)
+	i.mu.Unlock()
 	if err != nil {
-		i.err = fmt.Errorf("local: %w", err)
-		return
+		return fmt.Errorf("local: %w", err)
 	}
-	i.destroyed = true
 	if i.user.own {
 		i.backend.users.Release(i.user.id)
 	}
-	i.backend.forget(i)
+	i.backend.instances.Remove(i)
+	return nil
 }
 
 // kill ends everything in the sandbox. Whose outcome is unknown cannot be asked

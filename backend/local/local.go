@@ -1,7 +1,6 @@
 // Package local runs commands on the service's own machine. It is a convenience,
 // not an isolation: commands see the machine's files, its network and its
-// processes, and may use all of its memory and processors. Do not give it commands
-// that you do not trust.
+// processes. Do not give it commands that you do not trust.
 //
 // A sandbox is a directory, in which its commands start, and which is their HOME.
 // A [backend.Spec.Dir] or a file's name that begins with /workspace or /home/user means
@@ -13,6 +12,10 @@
 // of its own, from a range of numbers, and its directory is closed to others. So
 // sandboxes can neither read nor signal each other or the service. A service that
 // is root but may not change users is told so by [New].
+//
+// A service that is root and may make control groups limits what a sandbox uses
+// (Options.Limits). Elsewhere commands may use all of the machine's memory, processors and
+// process numbers. [backend.Info] says which it is.
 //
 // When the service does not run as root, commands run as the service's user. They
 // can read what it can read, its /proc included, and can signal it: "kill -9 -1" in
@@ -34,9 +37,8 @@ import (
 	"os"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/cgroup"
 	"github.com/sandbox-go/sandbox/internal/host"
 )
 
@@ -54,6 +56,11 @@ type Options struct {
 	// 20,000 from 40,000 on. Services on one machine may share a range.
 	Users UserRange
 
+	// Limits bound one sandbox, where the service runs as root and may make control groups.
+	// A zero field is its default: 512 processes, half of the machine's memory, without
+	// swap, and all CPUs. A negative one is no limit. Elsewhere New refuses limits.
+	Limits backend.Limits
+
 	// ProcessGroups has commands run as process groups of the service itself, also
 	// where the better way exists.
 	ProcessGroups bool
@@ -67,7 +74,7 @@ type UserRange struct{ First, Count uint32 }
 // The error says what a service that is root lacks to run commands as other users, or
 // why Options.Dir cannot be used. Close removes all directories that the backend has made.
 func New(opts *Options) (*Backend, error) {
-	b := &Backend{instances: make(map[*instance]bool)}
+	b := &Backend{}
 	if opts != nil {
 		b.opts = *opts
 	}
@@ -77,7 +84,7 @@ func New(opts *Options) (*Backend, error) {
 			return nil, fmt.Errorf("local: %w", err)
 		}
 	}
-	if b.base, err = host.NewBase("local", b.opts.Dir, b.users != nil, nil); err != nil {
+	if b.base, err = host.NewBase("local", b.opts.Dir, b.users != nil, removeStale); err != nil {
 		if b.users != nil {
 			b.users.Close()
 		}
@@ -86,6 +93,9 @@ func New(opts *Options) (*Backend, error) {
 	b.runner = newRunner(b.base.Path, b.opts.ProcessGroups)
 	b.sweeps.do, b.leftovers.do = b.sweepOnce, removeLeftovers
 	b.release = sync.OnceValue(b.close)
+	if err := b.newGroups(); err != nil {
+		return nil, errors.Join(err, b.release())
+	}
 	return b, nil
 }
 
@@ -96,14 +106,15 @@ type Backend struct {
 	users  *host.Users // nil when commands run as the service's own user
 	runner runner
 
+	groups    *cgroup.Parent // nil where sandboxes are not limited
+	groupsErr error          // why not
+
 	sweeps    gatherer[pass]
 	leftovers gatherer[error]
 
-	release func() error // calls close once
+	instances host.Instances[*instance]
 
-	mu        sync.Mutex // guards what follows
-	instances map[*instance]bool
-	closed    bool
+	release func() error // calls close once
 }
 
 // A runner starts commands. Its methods may be called concurrently.
@@ -141,6 +152,7 @@ type startRequest struct {
 	dir   string
 	env   []string
 	user  identity
+	group cgroup.Place
 }
 
 // An identity is who commands run as.
@@ -157,7 +169,8 @@ func (b *Backend) Info() backend.Info {
 		DedicatedUser: b.users != nil,
 		Terminal:      true,
 		Ports:         true,
-		Caveats:       []string{"Commands see the machine's files, network and processes, and nothing limits what they use."},
+		OOM:           b.groups != nil,
+		Caveats:       append([]string{"Commands see the machine's files, network and processes."}, b.limited()...),
 	}
 	info.Files = b.users == nil || info.Containment == backend.ContainmentSupervisor
 	if b.users == nil {
@@ -172,8 +185,8 @@ func (b *Backend) Info() backend.Info {
 	return info
 }
 
-// Create makes a sandbox's directory. A setting that needs isolation, such as an image,
-// a limit or a mount, is an error that wraps errors.ErrUnsupported.
+// Create makes a sandbox's directory. A setting that needs isolation, such as an image or a
+// mount, and a limit that cannot be held are errors that wrap errors.ErrUnsupported.
 func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -184,17 +197,15 @@ func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Inst
 	if err := b.runner.prepare(); err != nil {
 		return nil, fmt.Errorf("local: %w", err)
 	}
-	i, err := b.newInstance(cfg.ID)
+	limits, err := b.limits(cfg)
+	if err != nil {
+		return nil, err
+	}
+	i, err := b.newInstance(cfg.ID, limits)
 	if err != nil {
 		return nil, fmt.Errorf("local: %w", err)
 	}
-	b.mu.Lock()
-	closed := b.closed
-	if !closed {
-		b.instances[i] = true
-	}
-	b.mu.Unlock()
-	if closed {
+	if !b.instances.Add(i) {
 		return nil, errors.Join(fmt.Errorf("local: %w", errClosed), i.Destroy(ctx))
 	}
 	return i, nil
@@ -211,7 +222,6 @@ func unsupported(cfg *backend.Config) error {
 	}{
 		{"an image", cfg.Image != ""},
 		{"a user", cfg.User != ""},
-		{"limits", cfg.Limits.Memory > 0 || cfg.Limits.CPUs > 0 || cfg.Limits.PIDs > 0},
 		{"a network other than the host's", cfg.Network != "" && cfg.Network != "host"},
 		{"mounts", len(cfg.Mounts) > 0},
 		{"rules for egress, since its commands have the machine's network: leave Config.Egress nil, or use a backend whose Info.Egress is true", cfg.Egress != nil},
@@ -226,15 +236,7 @@ func unsupported(cfg *backend.Config) error {
 // Close destroys the sandboxes and ends the agent. After an error it may be called
 // again.
 func (b *Backend) Close(ctx context.Context) error {
-	b.mu.Lock()
-	b.closed = true
-	var all errgroup.Group
-	for i := range b.instances {
-		i.lose()
-		all.Go(func() error { return i.Destroy(ctx) })
-	}
-	b.mu.Unlock()
-	if err := all.Wait(); err != nil {
+	if err := b.instances.Close(ctx, func(i *instance) { i.lose() }); err != nil {
 		return err
 	}
 	return b.release()
@@ -247,12 +249,5 @@ func (b *Backend) close() error {
 	if b.users != nil {
 		err = b.users.Close()
 	}
-	return errors.Join(err, b.base.Remove())
-}
-
-// forget drops an instance that has been destroyed.
-func (b *Backend) forget(i *instance) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.instances, i)
+	return errors.Join(err, b.base.Remove()) // the control group too
 }

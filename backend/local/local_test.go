@@ -22,9 +22,6 @@ func TestUnsupportedSettings(t *testing.T) {
 	}{
 		{"image", backend.Config{Image: "debian"}},
 		{"user", backend.Config{User: "root"}},
-		{"memory", backend.Config{Limits: backend.Limits{Memory: 1 << 30}}},
-		{"processors", backend.Config{Limits: backend.Limits{CPUs: 0.5}}},
-		{"processes", backend.Config{Limits: backend.Limits{PIDs: 10}}},
 		{"network", backend.Config{Network: "none"}},
 		{"mounts", backend.Config{Mounts: []backend.Mount{{Source: "/", Target: "/host"}}}},
 	}
@@ -35,6 +32,13 @@ func TestUnsupportedSettings(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+	if !b.Info().OOM {
+		for _, limits := range []backend.Limits{{Memory: 1 << 30}, {CPUs: 0.5}, {PIDs: 10}} {
+			if _, err := b.Create(t.Context(), &backend.Config{ID: "sbx_1", Limits: limits}); !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("%+v: %v", limits, err)
+			}
+		}
 	}
 	none := backend.Limits{Memory: -1, CPUs: -1, PIDs: -1}
 	if _, err := b.Create(t.Context(), &backend.Config{ID: "sbx_1", Network: "host", Limits: none}); err != nil {

@@ -75,7 +75,7 @@ func (r *agentRunner) with(f func(*agentclient.Local) error) error {
 }
 
 func (r *agentRunner) start(ctx context.Context, o *startRequest, spec *backend.Spec) (p process, err error) {
-	start := &wire.Start{Shell: o.shell, Argv: o.argv, Dir: o.dir, Env: o.env, UID: -1, GID: -1}
+	start := &wire.Start{Shell: o.shell, Argv: o.argv, Dir: o.dir, Env: o.env, UID: -1, GID: -1, Group: o.group}
 	if o.user.own {
 		start.UID, start.GID, start.Own = int64(o.user.id), int64(o.user.id), true
 	}

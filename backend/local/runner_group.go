@@ -19,7 +19,7 @@ func (groupRunner) containment() backend.Containment { return backend.Containmen
 func (groupRunner) prepare() error { return nil }
 
 func (groupRunner) start(ctx context.Context, o *startRequest, spec *backend.Spec) (process, error) {
-	c := proc.Command{Shell: o.shell, Argv: o.argv, Dir: o.dir, Env: o.env}
+	c := proc.Command{Shell: o.shell, Argv: o.argv, Dir: o.dir, Env: o.env, Group: o.group}
 	if o.user.own {
 		c.Credential = &syscall.Credential{Uid: o.user.id, Gid: o.user.id}
 	}

@@ -7,7 +7,8 @@
 // and to /tmp and /dev/shm, which are bounded memory. They have a /proc and a /dev of their
 // own and no network but loopback, on which Dial reaches what they listen on. They have no
 // capabilities and cannot gain any, and the system calls that container engines refuse by
-// default are refused (seccomp).
+// default are refused (seccomp). Where the kernel has Landlock, that is a second wall: it
+// refuses to write elsewhere, and to signal a process that is not the sandbox's.
 //
 // What the machine lacks for this, New says by trying it: an [*Error] has the call that
 // failed, the reason, and what to change.

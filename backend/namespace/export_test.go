@@ -6,9 +6,7 @@ import "path/filepath"
 
 // AgentPID returns the number of the first process of the sandbox of that id, or 0.
 func AgentPID(b *Backend, id string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range b.instances {
+	for _, i := range b.instances.All() {
 		if filepath.Base(i.dir) == id {
 			return i.agent.PID()
 		}

@@ -38,11 +38,10 @@ type instance struct {
 	gone    chan struct{} // closed when the sandbox has died
 	lose    func()        // closes gone
 
-	mu         sync.Mutex // guards what follows
-	destroying chan struct{}
-	err        error // what came of the last destruction
-	destroyed  bool
-	listener   net.Listener // for Config.Egress, or nil
+	destruction host.Destruction
+
+	mu       sync.Mutex   // guards listener
+	listener net.Listener // for Config.Egress, or nil
 }
 
 var (
@@ -79,11 +78,9 @@ func (b *Backend) newInstance(ctx context.Context, cfg *backend.Config) (_ *inst
 	if err := i.makeDirs(enter); err != nil {
 		return nil, &Error{Call: "Options.Dir", Err: err}
 	}
-	enclosure := agentclient.Enclosure{Program: b.program, Sys: i.user.sys, Map: i.user.mapTo, Enter: enter}
-	if i.group != nil {
-		enclosure.Group = i.group.Place
-	}
-	i.agent, err = agentclient.NewEnclosed(ctx, &enclosure)
+	i.agent, err = agentclient.NewEnclosed(ctx, &agentclient.Enclosure{
+		Program: b.program, Sys: i.user.sys, Map: i.user.mapTo, Group: i.group.Place(), Enter: enter,
+	})
 	if err != nil {
 		return nil, explain(ctx, err)
 	}
@@ -107,11 +104,7 @@ func (i *instance) makeDirs(e *wire.Enter) error {
 
 // remove removes what is left of a sandbox in which no process is.
 func (i *instance) remove() error {
-	err := i.backend.users.remove(i.dir)
-	if i.group != nil {
-		err = errors.Join(err, i.group.Remove())
-	}
-	return err
+	return errors.Join(i.backend.users.remove(i.dir), i.group.Remove())
 }
 
 // watch says when the sandbox has died.
@@ -122,7 +115,7 @@ func (i *instance) watch() {
 	if i.listener != nil {
 		i.listener.Close()
 	}
-	if i.destroying == nil && !i.destroyed {
+	if !i.destruction.Begun() {
 		i.lose()
 	}
 }
@@ -155,19 +148,13 @@ func (i *instance) start(ctx context.Context, spec *backend.Spec) (backend.Proce
 	if !start.Own {
 		start.Open = []string{"/tmp", "/dev/shm"}
 	}
-	before := 0
-	if i.group != nil {
-		before = i.group.OOMKills()
-	}
+	before := i.group.OOMKills()
 	p, err := i.agent.Start(ctx, start, spec)
 	if err != nil {
 		return nil, err
 	}
 	i.live.Add(p)
-	if i.group == nil {
-		return p, nil
-	}
-	return newProcess(p, i.group, before), nil
+	return i.group.Process(p, before), nil
 }
 
 // Gone implements [backend.Instance].
@@ -215,49 +202,20 @@ func (i *instance) Listen(ctx context.Context) (net.Listener, error) {
 }
 
 // Destroy implements [backend.Instance].
-func (i *instance) Destroy(ctx context.Context) error {
-	i.mu.Lock()
-	if i.destroyed {
-		i.mu.Unlock()
-		return nil
-	}
-	done := i.destroying
-	if done == nil {
-		done = make(chan struct{})
-		i.destroying = done
-		go i.destroy(done)
-	}
-	i.mu.Unlock()
-	select {
-	case <-done:
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		return i.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (i *instance) Destroy(ctx context.Context) error { return i.destruction.Do(ctx, i.destroy) }
 
-// destroy destroys the sandbox, whoever still waits for that. What the agent has started
-// ends with it.
-func (i *instance) destroy(done chan<- struct{}) {
+// destroy destroys the sandbox. What the agent has started ends with it.
+func (i *instance) destroy() error {
 	i.helpers.Close()
 	i.agent.Close()
 	for _, p := range i.live.Take() {
 		p.DiscardOutput()
 		<-p.OutputOver()
 	}
-	err := i.remove()
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.err = err
-	i.destroying = nil
-	close(done)
-	if err != nil {
-		i.err = fmt.Errorf("namespace: %w", err)
-		return
+	if err := i.remove(); err != nil {
+		return fmt.Errorf("namespace: %w", err)
 	}
-	i.destroyed = true
 	i.user.release()
-	i.backend.forget(i)
+	i.backend.instances.Remove(i)
+	return nil
 }

@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	escapetest.Main()
 	programtest.Commands()
 	programtest.Serve(func() (*namespace.Backend, error) { return namespace.New(nil) })
+	if os.Getenv(asStacker) != "" {
+		stack()
+	}
 	if os.Getenv(asRefused) != "" {
 		refuse()
 	}

@@ -10,10 +10,9 @@ import (
 	"path/filepath"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
+	"github.com/sandbox-go/sandbox/internal/agent/modes/harden"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
 	"github.com/sandbox-go/sandbox/internal/cgroup"
 	"github.com/sandbox-go/sandbox/internal/host"
@@ -24,7 +23,7 @@ import (
 // copied. It makes a sandbox and removes it: what the machine lacks for one, or what is
 // wrong with opts, is an [*Error]. Close removes all directories that the backend has made.
 func New(opts *Options) (*Backend, error) {
-	b := &Backend{opts: opts.resolve(), instances: make(map[*instance]bool)}
+	b := &Backend{opts: opts.resolve()}
 	if err := b.open(); err != nil {
 		return nil, err
 	}
@@ -73,11 +72,9 @@ type Backend struct {
 	groups    *cgroup.Parent // nil where the service may make none
 	groupsErr error          // why
 
-	release func() error // calls close once
+	instances host.Instances[*instance]
 
-	mu        sync.Mutex // guards what follows
-	instances map[*instance]bool
-	closed    bool
+	release func() error // calls close once
 }
 
 // Info says what is promised on this machine, and as this user.
@@ -108,8 +105,11 @@ func (b *Backend) Info() backend.Info {
 		info.Caveats = append(info.Caveats,
 			"Commands have the service's number and groups on the machine, and can end what watches over other commands of the same sandbox.")
 	}
+	if !b.opts.AllowNamespaces && !harden.Landlock() {
+		info.Caveats = append(info.Caveats, "The kernel has no Landlock (Linux 5.19): that mounts are read-only is the only wall around a sandbox's root.")
+	}
 	if b.opts.AllowNamespaces {
-		info.Caveats = append(info.Caveats, "Commands can make user namespaces, and in them use much of the kernel.")
+		info.Caveats = append(info.Caveats, "Commands can make user namespaces, and in them use much of the kernel; Landlock, under which nobody mounts, is off.")
 	}
 	return info
 }
@@ -130,13 +130,7 @@ func (b *Backend) Create(ctx context.Context, cfg *backend.Config) (backend.Inst
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	closed := b.closed
-	if !closed {
-		b.instances[i] = true
-	}
-	b.mu.Unlock()
-	if closed {
+	if !b.instances.Add(i) {
 		return nil, errors.Join(errClosed, i.Destroy(ctx))
 	}
 	return i, nil
@@ -177,6 +171,7 @@ func (b *Backend) enter(cfg *backend.Config, root string, u *identity, l backend
 		GID:       u.uid,
 		Processes: l.PIDs,
 		Limited:   b.groups != nil && l.Memory > 0,
+		Landlock:  !b.opts.AllowNamespaces && harden.Landlock(),
 		Filter:    b.filter,
 	}
 	if e.Root == "/" {
@@ -189,15 +184,7 @@ func (b *Backend) enter(cfg *backend.Config, root string, u *identity, l backend
 
 // Close destroys the sandboxes. After an error it may be called again.
 func (b *Backend) Close(ctx context.Context) error {
-	b.mu.Lock()
-	b.closed = true
-	var all errgroup.Group
-	for i := range b.instances {
-		i.lose()
-		all.Go(func() error { return i.Destroy(ctx) })
-	}
-	b.mu.Unlock()
-	if err := all.Wait(); err != nil {
+	if err := b.instances.Close(ctx, func(i *instance) { i.lose() }); err != nil {
 		return err
 	}
 	return b.release()
@@ -207,13 +194,6 @@ func (b *Backend) Close(ctx context.Context) error {
 func (b *Backend) close() error {
 	b.program.Close()
 	return errors.Join(b.base.Remove(), b.users.close()) // the control group too
-}
-
-// forget drops an instance that has been destroyed.
-func (b *Backend) forget(i *instance) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.instances, i)
 }
 
 // directory returns the real path of a directory; of none it is the machine's root.

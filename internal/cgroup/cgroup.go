@@ -1,16 +1,16 @@
 //go:build linux
 
-// Package cgroup limits what processes use together, by control groups of either version
-// (cgroups(7)).
 package cgroup
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,9 +35,10 @@ type Parent struct {
 	dirs    map[string]string // by controller; those of the second version are one
 }
 
-// A Group is a control group of one sandbox. Its methods may be called concurrently.
+// A Group is a control group of one sandbox. Nil is none. Its methods may be called
+// concurrently.
 type Group struct {
-	Place Place
+	place Place
 	oom   *OOM
 }
 
@@ -167,9 +168,9 @@ func mounted() (map[string]mount, error) {
 }
 
 // ownGroups returns the process's groups by controller, and under no name that of the second
-// version.
+// version. They are the calling thread's: the first thread may be where it starts something.
 func ownGroups() (map[string]string, error) {
-	b, err := os.ReadFile("/proc/self/cgroup")
+	b, err := os.ReadFile("/proc/thread-self/cgroup")
 	if err != nil {
 		return nil, err
 	}
@@ -201,10 +202,21 @@ func (p *Parent) distinct() []string {
 	return dirs
 }
 
+// needed returns those that hold a limit. Each of the first version costs every start.
+func (p *Parent) needed(l backend.Limits) *Parent {
+	some := &Parent{p.version, maps.Clone(p.dirs)}
+	for c, limited := range map[string]bool{memory: l.Memory > 0, pids: l.PIDs > 0, cpu: l.CPUs > 0} {
+		if !limited {
+			delete(some.dirs, c)
+		}
+	}
+	return some
+}
+
 // LimitsCPUs reports whether groups can limit processors too.
 func (p *Parent) LimitsCPUs() bool { return p.dirs[cpu] != "" }
 
-// Remove removes the service's group, with those in it, in which no process is left.
+// Remove removes the service's group, with those in it, and kills what is left in these.
 func (p *Parent) Remove() (all error) {
 	for _, dir := range p.distinct() {
 		entries, _ := os.ReadDir(dir)
@@ -235,14 +247,15 @@ func (p *Parent) below(name string) {
 	}
 }
 
-// New makes a group of that name. A limit that is 0 or negative is none.
+// New makes a group of that name. A limit that is 0 or negative is none; kills for memory are
+// counted where that is limited.
 func (p *Parent) New(name string, l backend.Limits) (*Group, error) {
-	g := &Group{Place: Place{Version: p.version}}
-	for _, dir := range p.distinct() {
-		g.Place.Dirs = append(g.Place.Dirs, filepath.Join(dir, name))
+	g := &Group{place: Place{Version: p.version}}
+	for _, dir := range p.needed(l).distinct() {
+		g.place.Dirs = append(g.place.Dirs, filepath.Join(dir, name))
 	}
 	err := g.make(p, name, l)
-	if err == nil {
+	if err == nil && l.Memory > 0 {
 		g.oom, err = OpenOOM(filepath.Join(p.dirs[memory], name), p.version)
 	}
 	if err != nil {
@@ -252,7 +265,7 @@ func (p *Parent) New(name string, l backend.Limits) (*Group, error) {
 }
 
 func (g *Group) make(p *Parent, name string, l backend.Limits) error {
-	for _, dir := range g.Place.Dirs {
+	for _, dir := range g.place.Dirs {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
@@ -292,16 +305,33 @@ func (g *Group) make(p *Parent, name string, l backend.Limits) error {
 	return err
 }
 
-// OOMKills returns how many processes of the group the kernel has killed for memory.
-func (g *Group) OOMKills() int { return g.oom.Kills() }
-
-// Remove removes the group, of which no process is left.
-func (g *Group) Remove() error {
-	g.oom.Close()
-	return remove(g.Place.Dirs...)
+// Place returns where the group is.
+func (g *Group) Place() Place {
+	if g == nil {
+		return Place{}
+	}
+	return g.place
 }
 
-// removeTime is how long the kernel may take to see that a group is empty.
+// OOMKills returns how many processes of the group the kernel has killed for memory.
+func (g *Group) OOMKills() int {
+	if g == nil {
+		return 0
+	}
+	return g.oom.Kills()
+}
+
+// Remove removes the group, and kills what is left in it.
+func (g *Group) Remove() error {
+	if g == nil {
+		return nil
+	}
+	g.oom.Close()
+	return remove(g.place.Dirs...)
+}
+
+// removeTime is how long the kernel may take to end what is in a group, and to see that it
+// is empty.
 const removeTime = 5 * time.Second
 
 func remove(dirs ...string) (all error) {
@@ -309,6 +339,7 @@ func remove(dirs ...string) (all error) {
 		begin := time.Now()
 		err := unix.Rmdir(dir)
 		for ; err == unix.EBUSY && time.Since(begin) < removeTime; err = unix.Rmdir(dir) {
+			kill(dir)
 			time.Sleep(time.Millisecond)
 		}
 		if err != nil && err != unix.ENOENT {
@@ -316,4 +347,24 @@ func remove(dirs ...string) (all error) {
 		}
 	}
 	return all
+}
+
+// kill kills the processes of a group. Their numbers may be others' by now: who has one is
+// held, and looked for in the group once more.
+func kill(dir string) {
+	const file = "cgroup.procs"
+	for _, number := range words(dir, file) {
+		pid, _ := strconv.Atoi(number)
+		if pid == os.Getpid() { // a thread of ours is there for a moment
+			continue
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		if slices.Contains(words(dir, file), number) {
+			unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		}
+		unix.Close(fd)
+	}
 }

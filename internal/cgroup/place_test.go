@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,58 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/cgroup"
 )
+
+// onMain has the process's first thread call functions.
+var onMain = make(chan func())
+
+func TestMain(m *testing.M) {
+	runtime.LockOSThread()
+	ended := make(chan int)
+	go func() { ended <- m.Run() }()
+	for {
+		select {
+		case f := <-onMain:
+			f()
+		case code := <-ended:
+			os.Exit(code)
+		}
+	}
+}
+
+// While the first thread is in a group, the process itself is not: a service's group is made
+// where it was.
+func TestFirstThread(t *testing.T) {
+	name := fmt.Sprintf("sandbox-test-first-%d", os.Getpid())
+	parent, err := cgroup.NewParent(name)
+	if err != nil {
+		t.Skipf("the process may not make control groups: %v", err)
+	}
+	defer parent.Remove()
+	group, err := parent.New("one", backend.Limits{PIDs: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := make(chan error)
+	onMain <- func() {
+		made <- group.Place().Start(&syscall.SysProcAttr{}, func() error {
+			result := make(chan error)
+			go func() {
+				other, err := cgroup.NewParent(name + "-other")
+				if err == nil {
+					if all, _ := filepath.Glob(filepath.Join(group.Place().Dirs[0], "*-other")); len(all) > 0 {
+						err = fmt.Errorf("it is in %s", all)
+					}
+					err = errors.Join(err, other.Remove())
+				}
+				result <- err
+			}()
+			return <-result
+		})
+	}
+	if err := errors.Join(<-made, group.Remove()); err != nil {
+		t.Error(err)
+	}
+}
 
 // A process is in its group, and limited, from its beginning, and nobody else is.
 func TestStart(t *testing.T) {
@@ -33,9 +86,9 @@ func TestStart(t *testing.T) {
 		}
 	}()
 	within := "/" + name + "/one\n"
-	out := run(t, group.Place, "cat /proc/$$/cgroup; sleep 0 & sleep 0 & wait") // with cat it is two processes
-	if n := strings.Count(out, within); n < len(group.Place.Dirs) {
-		t.Errorf("the process is in %d of %d groups:\n%s", n, len(group.Place.Dirs), out)
+	out := run(t, group.Place(), "cat /proc/$$/cgroup; sleep 0 & sleep 0 & wait") // with cat it is two processes
+	if n := strings.Count(out, within); n < len(group.Place().Dirs) {
+		t.Errorf("the process is in %d of %d groups:\n%s", n, len(group.Place().Dirs), out)
 	}
 	if !strings.Contains(strings.ToLower(out), "fork") {
 		t.Errorf("three processes could be made of two:\n%s", out)
@@ -82,4 +135,27 @@ func run(t *testing.T, at cgroup.Place, text string) string {
 	}
 	cmd.Wait() // it fails where it may not fork
 	return out.String()
+}
+
+// What is left in a group ends with it.
+func TestRemoveKills(t *testing.T) {
+	parent, err := cgroup.NewParent(fmt.Sprintf("sandbox-test-kill-%d", os.Getpid()))
+	if err != nil {
+		t.Skipf("the process may not make control groups: %v", err)
+	}
+	group, err := parent.New("one", backend.Limits{PIDs: 9})
+	if err != nil {
+		t.Fatal(err, parent.Remove())
+	}
+	left := exec.Command("sleep", "60")
+	left.SysProcAttr = &syscall.SysProcAttr{}
+	if err := group.Place().Start(left.SysProcAttr, left.Start); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(group.Remove(), parent.Remove()); err != nil {
+		t.Error(err)
+	}
+	if err := left.Wait(); left.ProcessState.ExitCode() != -1 {
+		t.Errorf("it ended with %v", err)
+	}
 }

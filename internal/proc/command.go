@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/cgroup"
 )
 
 // A Command is what to start. Exactly one of Shell and Argv is set.
@@ -24,6 +25,9 @@ type Command struct {
 	// Credential is who it runs as; nil is who the caller is. Only Linux
 	// supports it.
 	Credential *syscall.Credential
+
+	// Group is the control group that it starts in. Only Linux supports it.
+	Group cgroup.Place
 }
 
 // Start starts the command in a session and process group of its own, with files
@@ -48,16 +52,18 @@ func (c *Command) Start(files []uintptr) (int, error) {
 	}
 	var pid int
 	var err error
-	withDefaultSignals(func() {
-		pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{
-			Dir:   c.Dir,
-			Env:   env,
-			Files: files,
-			Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: c.Terminal, Credential: c.Credential},
+	sys := &syscall.SysProcAttr{Setsid: true, Setctty: c.Terminal, Credential: c.Credential}
+	groupErr := c.Group.Start(sys, func() error {
+		withDefaultSignals(func() {
+			pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{Dir: c.Dir, Env: env, Files: files, Sys: sys})
 		})
+		return err
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, c.explain(path, err)
+	case groupErr != nil:
+		return 0, &backend.StartError{Reason: backend.CannotStart, Detail: "join the sandbox's control group: " + groupErr.Error()}
 	}
 	return pid, nil
 }

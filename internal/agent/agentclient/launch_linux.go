@@ -49,10 +49,6 @@ func launch(program *Program, argv []string, sys syscall.SysProcAttr, group cgro
 	})
 	if err != nil {
 		conn.Close()
-		if process != nil {
-			process.Kill()
-			process.Wait()
-		}
 		return nil, nil, err
 	}
 	return conn.(*net.UnixConn), process, nil

@@ -159,15 +159,33 @@ func restrict(e *wire.Enter) error {
 	if err := harden.Retain(keep...); err != nil {
 		return err
 	}
-	return filter(e.Filter)
-}
-
-// filter has the kernel refuse to every thread, and to all that they start, the system
-// calls that a seccomp program refuses, and new privileges.
-func filter(program []byte) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return failed(err, "prctl(PR_SET_NO_NEW_PRIVS)")
 	}
+	if e.Landlock {
+		if err := harden.Writable(openTrees(e), []string{"/dev", "/proc"}); err != nil {
+			return err
+		}
+	}
+	return filter(e.Filter)
+}
+
+// openTrees returns the trees that commands may change. This thread alone is held to it, which
+// starts all supervisors: so what they start is in one domain, and may signal each other.
+func openTrees(e *wire.Enter) []string {
+	trees := append([]string{"/tmp", "/dev/shm"}, e.WorkAt...)
+	for _, m := range e.Mounts {
+		if !m.ReadOnly {
+			trees = append(trees, m.Target)
+		}
+	}
+	return trees
+}
+
+// filter has the kernel refuse to every thread, and to all that they start, the system
+// calls that a seccomp program refuses, and new privileges, which the calling thread has
+// renounced.
+func filter(program []byte) error {
 	const size = int(unsafe.Sizeof(unix.SockFilter{}))
 	if len(program) < size {
 		return failed(unix.EINVAL, "seccomp")

@@ -125,7 +125,7 @@ func (s *supervisor) serve() error {
 
 // start starts the command and hands its pipes to the owner.
 func (s *supervisor) start(m *wire.Start) error {
-	cmd := proc.Command{Shell: m.Shell, Argv: m.Argv, Dir: m.Dir, Env: m.Env, Terminal: m.Terminal != nil}
+	cmd := proc.Command{Shell: m.Shell, Argv: m.Argv, Dir: m.Dir, Env: m.Env, Group: m.Group, Terminal: m.Terminal != nil}
 	s.terminal = cmd.Terminal
 	for _, dir := range m.Open {
 		if err := unix.Chmod(dir, unix.S_ISVTX|0o777); err != nil {

@@ -32,6 +32,10 @@ type Enter struct {
 	// Limited says that the sandbox has a limit of memory.
 	Limited bool
 
+	// Landlock has the kernel refuse commands to write elsewhere than WorkAt, the file systems
+	// in memory and the mounts let them.
+	Landlock bool
+
 	// Filter is a seccomp program, as the kernel takes it.
 	Filter []byte
 }
@@ -64,6 +68,7 @@ func (m *Enter) code(c *codec) {
 	codeInt(c, &m.GID)
 	codeInt(c, &m.Processes)
 	c.bool(&m.Limited)
+	c.bool(&m.Landlock)
 	filter := string(m.Filter)
 	codeString(c, &filter)
 	if c.decoding {

@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/cgroup"
 )
 
 // A Message is one of the types of this file.
@@ -111,6 +112,9 @@ type Start struct {
 	// Open are directories of the agent's own user, whose mode is set to 01777 first: the
 	// command's user is that one too, and commands before may have closed them.
 	Open []string
+
+	// Group is the control group that the command starts in, beside the service.
+	Group cgroup.Place
 
 	// HasInput says that stdin is not empty; Input then names the yamux stream
 	// that it comes on.
@@ -265,6 +269,8 @@ func (m *Start) code(c *codec) {
 	codeInt(c, &m.GID)
 	c.bool(&m.Own)
 	c.strings(&m.Open)
+	codeInt(c, &m.Group.Version)
+	c.strings(&m.Group.Dirs)
 	c.bool(&m.HasInput)
 	codeInt(c, &m.Input)
 	terminal := m.Terminal != nil

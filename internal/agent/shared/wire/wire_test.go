@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+	"github.com/sandbox-go/sandbox/internal/cgroup"
 )
 
 // messages has some of what is sent.
@@ -29,7 +30,7 @@ func messages() []wire.Message {
 			UID: -1, GID: 1 << 31, Own: true, HasInput: true, Input: 9,
 		},
 		&wire.Start{},
-		&wire.Start{Open: []string{"/tmp"}},
+		&wire.Start{Open: []string{"/tmp"}, Group: cgroup.Place{Version: 1, Dirs: []string{"/a", "/b"}}},
 		&wire.Started{PID: 5},
 		&wire.Refused{Err: backend.StartError{Reason: backend.NotFound, Path: "/p", Errno: 2, Detail: "d"}},
 		&wire.Exit{Exit: backend.Exit{
@@ -55,7 +56,7 @@ func messages() []wire.Message {
 		&wire.Enter{
 			Root: "/", Entries: []string{"bin", "usr"}, Place: "/p", Work: "/w", WorkAt: []string{"/a", "/b"}, Hide: []string{"/h"},
 			Mounts:  []backend.Mount{{Source: "/s", Target: "/t", ReadOnly: true}, {Source: "/s2", Target: "/t2"}},
-			TmpSize: 1 << 40, UID: -1, GID: 1000, Processes: -1, Limited: true, Filter: []byte("\x00\xff"),
+			TmpSize: 1 << 40, UID: -1, GID: 1000, Processes: -1, Limited: true, Landlock: true, Filter: []byte("\x00\xff"),
 		},
 		&wire.Entered{Failed: "mount", Errno: 1},
 		&wire.Entered{},

@@ -1,6 +1,4 @@
-//go:build linux && (amd64 || arm64)
-
-package namespace
+package cgroup
 
 import (
 	"context"
@@ -9,19 +7,21 @@ import (
 	"sync/atomic"
 
 	"github.com/sandbox-go/sandbox/backend"
-	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
-	"github.com/sandbox-go/sandbox/internal/cgroup"
 )
 
 // A process is one whose kills for memory are told.
 type process struct {
-	agentclient.Process
+	backend.Process
 	killed atomic.Bool // by us
 	exit   func() (backend.Exit, error)
 }
 
-// newProcess returns a process of a group, which had so many kills before it started.
-func newProcess(p agentclient.Process, g *cgroup.Group, before int) *process {
+// Process returns p, which is of the group, as one whose Exit tells of kills for memory. The
+// group had so many before it started.
+func (g *Group) Process(p backend.Process, before int) backend.Process {
+	if g == nil {
+		return p
+	}
 	q := &process{Process: p}
 	q.exit = sync.OnceValues(func() (backend.Exit, error) {
 		exit, err := p.Exit()
