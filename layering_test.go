@@ -31,7 +31,7 @@ func layers() map[string][]string {
 		"internal/workspace":  driver,
 		"internal/files":      {"backend", "internal/framing"},
 		"internal/proc":       driver,
-		"examples/quickstart": {".", "backend/local"},
+		"examples/quickstart": {".", "backend/local", "backend/namespace"},
 		"internal/speed":      {".", "httpapi", "backend/docker", "backend/local", "backend/namespace"},
 		// for tests only:
 		"internal/faketest":    {".", "backend/...", "internal/..."},
