@@ -191,7 +191,7 @@ func (o *output) addLocked(r *reader) *reader {
 
 func (r *reader) Next(ctx context.Context) (Chunk, error) {
 	for {
-		c, ok, source, err := r.take()
+		c, ok, source, err := r.take(ctx)
 		if err != nil {
 			r.unwatch()
 		}
@@ -239,9 +239,9 @@ func (r *reader) wakeUp() {
 	}
 }
 
-// take returns the next chunk, or how it ended, or false when there is none yet: then it
-// is to be read from the source, if that is not nil.
-func (r *reader) take() (Chunk, bool, backend.Source, error) {
+// take returns the next chunk, or how it ended, or false when there is none yet. Then a
+// source that is not nil is to be read for it; there is none when ctx has ended.
+func (r *reader) take(ctx context.Context) (Chunk, bool, backend.Source, error) {
 	o := r.o
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -253,7 +253,7 @@ func (r *reader) take() (Chunk, bool, backend.Source, error) {
 		return c, true, nil, nil
 	}
 	if !o.over || !o.final && !r.lossless { // the record waits for the lossless ones
-		return Chunk{}, false, r.pullLocked(), nil
+		return Chunk{}, false, r.pullLocked(ctx), nil
 	}
 	if o.err != nil {
 		return Chunk{}, false, nil, o.err

@@ -97,11 +97,11 @@ func (o *output) awaitPullLocked() {
 	o.pulled.writers--
 }
 
-// pullLocked begins a Pull, if there is a source and nobody waits to write. It returns the
-// source, or nil.
-func (r *reader) pullLocked() backend.Source {
+// pullLocked begins a Pull, if there is a source, nobody waits to write, and ctx has not
+// ended. It returns the source, or nil.
+func (r *reader) pullLocked(ctx context.Context) backend.Source {
 	p := &r.o.pulled
-	if p.source == nil || p.writers > 0 {
+	if p.source == nil || p.writers > 0 || ctx.Err() != nil {
 		return nil
 	}
 	p.reading, p.idle = true, false
