@@ -81,7 +81,7 @@ func (b *Backend) clusterError(err error) error {
 	var request *url.Error
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return &Error{NoPermission, b.namespace, "let the service's account do it, as deploy/rbac.yaml has it", err}
+		return &Error{NoPermission, b.namespace, "let the service's account do it, as deploy/rbac.yaml has it, and deploy/warmpool.yaml for a warm pool", err}
 	case apierrors.IsServerTimeout(err), apierrors.IsServiceUnavailable(err), apierrors.IsTimeout(err), apierrors.IsTooManyRequests(err),
 		errors.As(err, &dialing), errors.As(err, &request) && !errors.Is(err, context.Canceled):
 		return &Error{NoCluster, b.host, "see whether the API server runs, or say where it is with KUBECONFIG or Options", err}

@@ -7,10 +7,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,9 +30,9 @@ func (c cluster) image(tb testing.TB, name string, files map[string][]byte) stri
 	if !c.isLocal() {
 		tb.Skip("the cluster is none of .ci/kubernetes-up, which can be given images")
 	}
-	ref := "sandbox.test/" + name + ":1"
 	layer := archive(tb, files)
 	sum := sha256.Sum256(layer)
+	ref := "sandbox.test/" + name + ":" + hex.EncodeToString(sum[:8]) // so that no other run's is taken
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{"Env": []string{"FROM_IMAGE=" + name}},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(sum[:])}},
@@ -58,11 +60,11 @@ func archive(tb testing.TB, files map[string][]byte) []byte {
 	tb.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	for name, data := range files {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(data))}); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(files[name]))}); err != nil {
 			tb.Fatal(err)
 		}
-		w.Write(data)
+		w.Write(files[name])
 	}
 	if err := w.Close(); err != nil {
 		tb.Fatal(err)

@@ -19,6 +19,11 @@
 // limit processes. The kernel may kill a whole sandbox where its memory ends, see
 // Options.SingleProcessOOMKill. Info says what of it holds.
 //
+// # Warm pools
+//
+// Where the agent-sandbox project is installed, Options.WarmPool takes pods that run
+// already, by a SandboxClaim for each sandbox, which is deleted with it.
+//
 // # How commands are started
 //
 // A small program of ours, the agent, is the pod's first process. It is put into an

@@ -222,7 +222,7 @@ func (b *Backend) fix(spec *corev1.PodSpec, cfg *backend.Config) error {
 	init.Image = cmp.Or(b.opts.AgentImage, init.Image, sandbox.Image)
 	init.Command = []string{"sh", "-c", install, "sh"}
 	for _, arch := range architectures {
-		_, hash, err := agent.Binary(arch)
+		hash, err := agent.Hash(arch)
 		if err != nil {
 			return fmt.Errorf("kubernetes: %w", err)
 		}

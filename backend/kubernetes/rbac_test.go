@@ -112,6 +112,13 @@ func (r *recorder) await(t *testing.T, what string) {
 	})
 }
 
+// counts returns how often what was asked for so far.
+func (r *recorder) counts() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.asked)
+}
+
 // compare checks that a manifest allows what was asked for, and no more.
 func (r *recorder) compare(t *testing.T, manifest string) {
 	t.Helper()
