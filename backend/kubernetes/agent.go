@@ -35,7 +35,8 @@ exit 1
 `
 
 // send takes the agent from its stdin, after it has said which. The arguments are the
-// sizes of the programs for amd64 and arm64.
+// sizes of the programs for amd64 and arm64. It may run more than once, also at the same
+// time, when the answer to an attempt is lost: the program is there at once and whole.
 const send = `umask 022
 cd ` + agentDir + ` || exit
 uname -m
@@ -44,8 +45,8 @@ x86_64 | amd64) size=$1 ;;
 aarch64 | arm64) size=$2 ;;
 *) exit 1 ;;
 esac
-head -c "$size" >agent || exit
-[ "$(wc -c <agent)" -eq "$size" ] && : >sent
+head -c "$size" >coming.$$ || exit
+[ "$(wc -c <coming.$$)" -eq "$size" ] && chmod 555 coming.$$ && mv -f coming.$$ agent && : >sent
 `
 
 // architectures are those that there is an agent for, in the order of send's arguments.

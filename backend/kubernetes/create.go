@@ -220,7 +220,7 @@ func (b *Backend) failed(pod *corev1.Pod, c *corev1.ContainerStatus) error {
 func (b *Backend) badImage(pod *corev1.Pod, container string, why error) error {
 	advice := "change the image, or Options.Template"
 	if container == InitContainerName {
-		advice = "name an image with sh, cat, chmod, head, sha256sum, sleep, uname and wc in Options.AgentImage, such as busybox"
+		advice = "name an image with sh, cat, chmod, head, mv, sha256sum, sleep, uname and wc in Options.AgentImage, such as busybox"
 	}
 	return &Error{BadImage, imageOf(pod, container), advice, why}
 }

@@ -43,7 +43,7 @@ type Options struct {
 	Image string
 
 	// AgentImage is the image of the init container, which takes the agent in. It needs
-	// sh, cat, chmod, head, sha256sum, sleep, uname and wc, as busybox has. Where it has
+	// sh, cat, chmod, head, mv, sha256sum, sleep, uname and wc, as busybox has. Where it has
 	// the agent's program as /sandbox-agent (see [Agent]) nothing is sent through the
 	// API server; else the agent is sent there for each sandbox. Empty is the
 	// sandbox's own image, which needs those programs then.
