@@ -75,7 +75,8 @@ func (k keyring) addFile(name string) (fs.FileMode, error) {
 
 // checkKeyFile refuses a key file that commands can read whoever they run as.
 func checkKeyFile(name string, mode fs.FileMode, info sandbox.BackendInfo) error {
-	if mode.IsRegular() && mode.Perm()&0o004 != 0 && !info.DedicatedFiles {
+	seen := info.Name == "local" || info.Name == "namespace" // whose sandboxes see files of this machine
+	if mode.IsRegular() && mode.Perm()&0o004 != 0 && seen {
 		return fmt.Errorf("%s can be read by everybody, and so by commands: chmod go= %s", name, name)
 	}
 	return nil
@@ -83,7 +84,7 @@ func checkKeyFile(name string, mode fs.FileMode, info sandbox.BackendInfo) error
 
 // sharedUser is what must be known of keys where commands run as the service's user.
 const sharedUser = "commands run as this service's user: they can read its files, its environment and its memory, and so every key; " +
-	"for commands of strangers use -backend docker, or run the service as root, and give keys by -keys only"
+	"for commands of strangers use another backend, or run the service as root, and give keys by -keys only"
 
 // newKey returns a key that nobody can guess.
 func newKey() string { return "key_" + strings.ToLower(rand.Text()) }
