@@ -215,6 +215,18 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
+// number returns the number that is written, once it is.
+func (b *buffer) number(t *testing.T) int {
+	t.Helper()
+	for begin := time.Now(); b.String() == "" && time.Since(begin) < 10*time.Second; time.Sleep(time.Millisecond) {
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 func TestExecution(t *testing.T) {
 	a := startAgent(t)
 	for range 20 {
@@ -337,6 +349,22 @@ func TestKillTellsTheEnd(t *testing.T) {
 	}
 }
 
+// A supervisor that is stopped cannot tell how its command ended, which is dead all the same.
+func TestKillDespiteAStoppedSupervisor(t *testing.T) {
+	a := startAgent(t)
+	var out buffer
+	p := a.start(t, backend.Spec{Shell: "setsid " + nap(19) + " & echo $PPID; exec " + nap(19), Stdout: &out})
+	appears(t, nap(19))
+	syscall.Kill(out.number(t), syscall.SIGSTOP)
+	if err := p.Kill(); err != nil {
+		t.Error(err)
+	}
+	dies(t, nap(19))
+	if _, err := p.Exit(); err == nil {
+		t.Error("an outcome was made up")
+	}
+}
+
 func TestContextEndsStart(t *testing.T) {
 	a := startAgent(t)
 	for i := range 60 {
@@ -435,13 +463,7 @@ func TestDeadSupervisorsOrphansAreKilled(t *testing.T) {
 	var out buffer
 	q := a.start(t, backend.Spec{Shell: "setsid " + nap(11) + " & echo $PPID; exec " + nap(11), Stdout: &out})
 	appears(t, nap(11))
-	for begin := time.Now(); out.String() == "" && time.Since(begin) < 10*time.Second; time.Sleep(time.Millisecond) {
-	}
-	supervisor, err := strconv.Atoi(strings.TrimSpace(out.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	syscall.Kill(supervisor, syscall.SIGKILL)
+	syscall.Kill(out.number(t), syscall.SIGKILL)
 	if _, err := q.Exit(); err == nil {
 		t.Error("an outcome was made up")
 	}

@@ -195,7 +195,8 @@ func (p *process) Resize(ctx context.Context, size backend.TerminalSize) error {
 }
 
 // Kill implements [backend.Process]. After one that has failed nothing more happens
-// either. Of one that has succeeded, everything else was told before.
+// either. Of one that has succeeded, everything else was told before: how the command ended
+// too, unless its supervisor was lost.
 func (p *process) Kill() error {
 	left, err := p.peer.Kill()
 	switch {
@@ -204,6 +205,7 @@ func (p *process) Kill() error {
 	case len(left) > 0:
 		err = &backend.SurvivorsError{Survivors: left}
 	default:
+		p.end(backend.Exit{}, peer.ErrLost)
 		return nil
 	}
 	p.end(backend.Exit{}, err)

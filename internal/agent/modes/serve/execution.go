@@ -114,10 +114,11 @@ func (e *execution) run(ctx context.Context, c *container, start *wire.Start, re
 	case errors.As(err, &left): // the answer to the kill tells it
 		<-e.process.Empty()
 	default: // how it ended is unknown, but not whether it has
-		if left := e.process.Kill(); left != nil {
-			err = errors.Join(err, left)
+		left := e.process.Kill()
+		if left == nil && ctx.Err() != nil {
+			break // it was to be killed, and the answer to that tells it
 		}
-		wire.Write(e.out, &wire.Lost{Why: err.Error()})
+		wire.Write(e.out, &wire.Lost{Why: errors.Join(err, left).Error()})
 		return
 	}
 	e.end(frame)
