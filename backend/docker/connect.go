@@ -56,10 +56,7 @@ func (p *place) dial(ctx context.Context, fresh bool, opts agentclient.Options) 
 	stream := newExecStream(attached)
 	tryDirect := b.opts.Connection != ConnectEngine && strings.HasPrefix(b.host, "unix://")
 	if tryDirect {
-		opts.PID = func(ctx context.Context) (int, error) {
-			found, err := b.api.ExecInspect(ctx, exec.ID, client.ExecInspectOptions{})
-			return found.PID, err
-		}
+		opts.PID = func(ctx context.Context) (int, error) { return b.execPID(ctx, exec.ID) }
 	}
 	conn, err := agentclient.Dial(ctx, stream, opts)
 	if err != nil {
@@ -81,6 +78,27 @@ func (p *place) dial(ctx context.Context, fresh bool, opts agentclient.Options) 
 	return &contained.Connection{Conn: conn, Env: p.env, Ending: func(ctx context.Context) string {
 		return fmt.Sprintf("docker: the agent in %s %s", p.name, b.execEnding(ctx, exec.ID)+stream.stderrText())
 	}}, nil
+}
+
+// pidTime is how long an engine may take to learn the process of an exec, whose output may
+// come before.
+const pidTime = time.Second
+
+// execPID returns the number of an exec's process.
+func (b *Backend) execPID(ctx context.Context, exec string) (int, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, pidTime, errors.New("the engine does not say which process the agent is"))
+	defer cancel()
+	for {
+		found, err := b.api.ExecInspect(ctx, exec, client.ExecInspectOptions{})
+		if err != nil || found.PID > 0 {
+			return found.PID, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // execEnding says how an exec in a container that lives has ended, as far as that is

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -55,6 +56,22 @@ func TestDirect(t *testing.T) {
 		t.Errorf("what ran: %v, %s; want exit code 3", err, describe(rec))
 	}
 	p.restore()
+}
+
+// An engine may not know yet which process an exec is, when its output comes already.
+func TestDirectIsWaitedFor(t *testing.T) {
+	api := engine(t)
+	direct(t, api)
+	var asked atomic.Int64
+	host := newAltered(t, api, altered{exec: func(o object) {
+		if asked.Add(1) <= 3 {
+			o["Pid"] = 0
+		}
+	}})
+	newSandbox(t, newBackend(t, docker.Options{Host: host, Connection: docker.ConnectDirect}), nil)
+	if n := asked.Load(); n != 4 {
+		t.Errorf("asked %d times for the process, want 4", n)
+	}
 }
 
 // Where an engine numbers processes apart from the service, nothing is taken out of the
