@@ -3,7 +3,7 @@
 //
 //	go run ./internal/speed -image debian:stable-slim
 //
-// All places take turns in each round, so that what else the machine does hits them alike.
+// All places take turns in rounds, so that what else the machine does hits them alike.
 // A place that cannot be had here is left out, and the reason is printed.
 package main
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -54,7 +55,9 @@ func many(t task) task {
 func inTurns(ctx context.Context, long time.Duration, places []place, of func(place) task) ([]time.Duration, error) {
 	took := make([][]time.Duration, len(places))
 	for round, begin := 0, time.Now(); round < 2 || time.Since(begin) < long; round++ {
-		for n, p := range places {
+		// In an order of its own each time: a command that comes after a slow one is slower.
+		for _, n := range rand.Perm(len(places)) {
+			p := places[n]
 			t := of(p)
 			if t == nil {
 				continue
