@@ -32,10 +32,11 @@ func layers() map[string][]string {
 		"internal/files":      {"backend", "internal/framing"},
 		"internal/proc":       driver,
 		"examples/quickstart": {".", "backend/local", "backend/namespace"},
-		"internal/speed":      {".", "httpapi", "backend/docker", "backend/local", "backend/namespace"},
+		"internal/speed":      {".", "httpapi", "backend/docker", "backend/local", "backend/namespace", "internal/benchtest", "internal/dockerexec"},
 		// for tests only:
 		"internal/faketest":    {".", "backend/...", "internal/..."},
 		"internal/programtest": {"backend"},
+		"internal/benchtest":   {"."},
 	}
 }
 

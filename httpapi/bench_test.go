@@ -6,13 +6,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/httpapi"
+	"github.com/sandbox-go/sandbox/internal/benchtest"
 )
 
 // BenchmarkExec prints what a call over loopback TCP takes, a Run of the same command and a
@@ -80,6 +80,5 @@ func BenchmarkExec(b *testing.B) {
 
 // median returns the median in microseconds.
 func median(d []time.Duration) float64 {
-	slices.Sort(d)
-	return float64(d[len(d)/2].Nanoseconds()) / 1000
+	return float64(benchtest.Median(d).Nanoseconds()) / 1000
 }

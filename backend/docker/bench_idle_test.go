@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend/docker"
+	"github.com/sandbox-go/sandbox/internal/benchtest"
 	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
@@ -29,7 +30,7 @@ func BenchmarkIdle(b *testing.B) {
 			if err != nil || rec.Stdout.Total != 10_000_000 {
 				b.Fatalf("%v, %s", err, describe(rec))
 			}
-			if err := runEcho(idle[n]); err != nil {
+			if err := benchtest.Echo(b.Context(), idle[n]); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -2,21 +2,18 @@ package docker_test
 
 import (
 	"context"
-	"errors"
-	"io"
 	"os/exec"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/moby/moby/api/pkg/stdcopy"
-	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/docker"
+	"github.com/sandbox-go/sandbox/internal/benchtest"
+	"github.com/sandbox-go/sandbox/internal/dockerexec"
 )
 
 // A way is one of those that a benchmark compares, the first with the others.
@@ -38,10 +35,7 @@ func compare(b *testing.B, bytes int64, ways ...way) {
 			took[n] = append(took[n], time.Since(begin))
 		}
 	}
-	median := func(n int) float64 {
-		slices.Sort(took[n])
-		return float64(took[n][len(took[n])/2])
-	}
+	median := func(n int) float64 { return float64(benchtest.Median(took[n])) }
 	first := median(0)
 	b.ReportMetric(0, "ns/op")
 	for n, way := range ways {
@@ -56,38 +50,6 @@ func compare(b *testing.B, bytes int64, ways ...way) {
 }
 
 var echo = []string{"sh", "-c", "echo hi"}
-
-func runEcho(sb sandbox.Sandbox) error {
-	rec, err := sb.Run(context.Background(), sandbox.Command{Shell: "echo hi"})
-	if err != nil {
-		return err
-	}
-	if rec.Stdout.String() != "hi\n" {
-		return errors.New(describe(rec))
-	}
-	return nil
-}
-
-// dockerExec runs a command the way that the engine's API has for it.
-func dockerExec(api *client.Client, container string, cmd []string) error {
-	ctx := context.Background()
-	made, err := api.ExecCreate(ctx, container, client.ExecCreateOptions{
-		User: "1000", AttachStdout: true, AttachStderr: true, Cmd: cmd,
-	})
-	if err != nil {
-		return err
-	}
-	attached, err := api.ExecAttach(ctx, made.ID, client.ExecAttachOptions{})
-	if err != nil {
-		return err
-	}
-	defer attached.Close()
-	if _, err := stdcopy.StdCopy(io.Discard, io.Discard, attached.Reader); err != nil {
-		return err
-	}
-	_, err = api.ExecInspect(ctx, made.ID, client.ExecInspectOptions{})
-	return err
-}
 
 // BenchmarkEcho runs echo hi, so many at once.
 func BenchmarkEcho(b *testing.B) {
@@ -105,9 +67,9 @@ func BenchmarkEcho(b *testing.B) {
 				}
 			}
 			compare(b, 0,
-				way{"sandbox", atOnce(func() error { return runEcho(sb) })},
+				way{"sandbox", atOnce(func() error { return benchtest.Echo(context.Background(), sb) })},
 				way{"os-exec", atOnce(func() error { return exec.Command(echo[0], echo[1:]...).Run() })},
-				way{"docker-exec", atOnce(func() error { return dockerExec(api, containerOf(sb), echo) })},
+				way{"docker-exec", atOnce(func() error { return dockerexec.Run(context.Background(), api, containerOf(sb), echo) })},
 			)
 		})
 	}
@@ -125,7 +87,7 @@ func BenchmarkFile(b *testing.B) {
 		}},
 	} {
 		b.Run(file.name, func(b *testing.B) {
-			compare(b, 0, file, way{"echo", func() error { return runEcho(sb) }})
+			compare(b, 0, file, way{"echo", func() error { return benchtest.Echo(context.Background(), sb) }})
 		})
 	}
 }
@@ -137,24 +99,9 @@ func BenchmarkStream(b *testing.B) {
 	zeros := []string{"head", "-c", "67108864", "/dev/zero"}
 	compare(b, size,
 		way{"sandbox", func() error {
-			ctx := context.Background()
-			_, stream, err := sb.Follow(ctx, sandbox.Command{Argv: zeros, MaxOutput: -1})
-			if err != nil {
-				return err
-			}
-			defer stream.Close()
-			for total := 0; ; {
-				c, err := stream.Next(ctx)
-				total += len(c.Data)
-				if errors.Is(err, io.EOF) && total == size {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-			}
+			return benchtest.Stream(context.Background(), sb, sandbox.Command{Argv: zeros, MaxOutput: -1}, size)
 		}},
-		way{"docker-exec", func() error { return dockerExec(api, containerOf(sb), zeros) }},
+		way{"docker-exec", func() error { return dockerexec.Run(context.Background(), api, containerOf(sb), zeros) }},
 	)
 }
 
@@ -167,7 +114,7 @@ func BenchmarkSandbox(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := runEcho(sb); err != nil {
+		if err := benchtest.Echo(context.Background(), sb); err != nil {
 			b.Fatal(err)
 		}
 		b.StopTimer()

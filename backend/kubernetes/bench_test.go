@@ -2,11 +2,9 @@ package kubernetes_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"os/exec"
-	"slices"
 	"testing"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend/kubernetes"
+	"github.com/sandbox-go/sandbox/internal/benchtest"
 )
 
 // A way is one of those that a benchmark compares, the first with the others.
@@ -39,8 +38,7 @@ func compare(b *testing.B, bytes int64, ways ...way) {
 				}
 				took = append(took, time.Since(begin))
 			}
-			slices.Sort(took)
-			medians[n] = took[len(took)/2]
+			medians[n] = benchtest.Median(took)
 			b.ReportMetric(float64(medians[n])/1e6, "p50-ms")
 		})
 	}
@@ -64,23 +62,12 @@ func (c cluster) exec(pod string, argv []string) error {
 	return e.StreamWithContext(context.Background(), remotecommand.StreamOptions{Stdout: io.Discard, Stderr: io.Discard})
 }
 
-func runEcho(sb sandbox.Sandbox) error {
-	rec, err := sb.Run(context.Background(), sandbox.Command{Shell: "echo hi"})
-	if err != nil {
-		return err
-	}
-	if rec.Stdout.String() != "hi\n" {
-		return errors.New(describe(rec))
-	}
-	return nil
-}
-
 func BenchmarkEcho(b *testing.B) {
 	c := testCluster(b)
 	sb := newSandbox(b, newBackend(b, kubernetes.Options{}), nil)
 	pod, echo := c.podOf(b, sb.ID()), []string{"sh", "-c", "echo hi"}
 	compare(b, 0,
-		way{"sandbox", func() error { return runEcho(sb) }},
+		way{"sandbox", func() error { return benchtest.Echo(context.Background(), sb) }},
 		way{"os-exec", func() error { return exec.Command(echo[0], echo[1:]...).Run() }},
 		way{"api-server-exec", func() error { return c.exec(pod, echo) }},
 	)
@@ -93,22 +80,7 @@ func BenchmarkStream(b *testing.B) {
 	pod, zeros := c.podOf(b, sb.ID()), []string{"head", "-c", "67108864", "/dev/zero"}
 	compare(b, size,
 		way{"sandbox", func() error {
-			ctx := context.Background()
-			_, stream, err := sb.Follow(ctx, sandbox.Command{Argv: zeros, MaxOutput: -1})
-			if err != nil {
-				return err
-			}
-			defer stream.Close()
-			for total := 0; ; {
-				c, err := stream.Next(ctx)
-				total += len(c.Data)
-				if errors.Is(err, io.EOF) && total == size {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-			}
+			return benchtest.Stream(context.Background(), sb, sandbox.Command{Argv: zeros, MaxOutput: -1}, size)
 		}},
 		way{"api-server-exec", func() error { return c.exec(pod, zeros) }},
 	)
@@ -126,7 +98,7 @@ func BenchmarkSandbox(b *testing.B) {
 				return err
 			}
 			b.Cleanup(func() { closeIn(b, sb.Close) })
-			return runEcho(sb)
+			return benchtest.Echo(context.Background(), sb)
 		}},
 		way{"pod-is-running", func() error { return c.runPod(b) }},
 	)

@@ -17,6 +17,7 @@ import (
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/kubernetes"
+	"github.com/sandbox-go/sandbox/internal/benchtest"
 	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
@@ -79,7 +80,7 @@ func TestManySandboxes(t *testing.T) {
 	for _, sb := range all {
 		group.Go(func() error {
 			for range commands {
-				if err := runEcho(sb); err != nil {
+				if err := benchtest.Echo(testContext(t), sb); err != nil {
 					return err
 				}
 			}

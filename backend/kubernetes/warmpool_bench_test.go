@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend/kubernetes"
+	"github.com/sandbox-go/sandbox/internal/benchtest"
 )
 
 // From a warm pool to the first result, and from nothing, with the agent in an image. The
@@ -29,7 +30,7 @@ func BenchmarkWarmPool(b *testing.B) {
 				return err
 			}
 			b.Cleanup(func() { closeIn(b, sb.Close) })
-			return runEcho(sb)
+			return benchtest.Echo(context.Background(), sb)
 		}
 	}
 	compare(b, 0,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend/local"
+	"github.com/sandbox-go/sandbox/internal/benchtest"
 	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
@@ -43,7 +44,7 @@ func BenchmarkIdle(b *testing.B) {
 			for range runs {
 				took = append(took, timed(func() { echo(b, one) }))
 			}
-			return median(took)
+			return benchtest.Median(took)
 		}
 		latency() // the first commands start supervisors
 		alone, memory := latency(), programtest.InUse()

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/backend/local"
+	"github.com/sandbox-go/sandbox/internal/benchtest"
 )
 
 // newSandbox makes a sandbox that ends with the benchmark.
@@ -62,7 +62,7 @@ func BenchmarkRun(b *testing.B) {
 				theirs = append(theirs, atOnce(func() { echoExec(b) }))
 				ours = append(ours, atOnce(func() { echo(b, sb) }))
 			}
-			report(b, median(ours), median(theirs))
+			report(b, benchtest.Median(ours), benchtest.Median(theirs))
 		})
 	}
 }
@@ -86,16 +86,15 @@ func BenchmarkFile(b *testing.B) {
 			}
 		}))
 	}
-	b.ReportMetric(float64(median(run).Microseconds()), "µs/echo")
-	b.ReportMetric(float64(median(write))/float64(median(run)), "write/echo")
-	b.ReportMetric(float64(median(read))/float64(median(run)), "read/echo")
+	b.ReportMetric(float64(benchtest.Median(run).Microseconds()), "µs/echo")
+	b.ReportMetric(float64(benchtest.Median(write))/float64(benchtest.Median(run)), "write/echo")
+	b.ReportMetric(float64(benchtest.Median(read))/float64(benchtest.Median(run)), "read/echo")
 	b.ReportMetric(0, "ns/op")
 }
 
 func echo(b *testing.B, sb sandbox.Sandbox) {
-	rec, err := sb.Run(b.Context(), sandbox.Command{Shell: "echo hi"})
-	if err != nil || rec.Stdout.String() != "hi\n" {
-		b.Errorf("%v, %+v", err, rec)
+	if err := benchtest.Echo(b.Context(), sb); err != nil {
+		b.Error(err)
 	}
 }
 
@@ -117,7 +116,7 @@ func BenchmarkStream(b *testing.B) {
 		theirs = append(theirs, timed(func() { pipeExec(b, size) }))
 		ours = append(ours, timed(func() { stream(b, sb, size) }))
 	}
-	report(b, median(ours), median(theirs))
+	report(b, benchtest.Median(ours), benchtest.Median(theirs))
 }
 
 // BenchmarkStreamMemory passes 512 MiB through a live stream, 4 GiB with
@@ -153,24 +152,8 @@ func BenchmarkStreamMemory(b *testing.B) {
 }
 
 func stream(b *testing.B, sb sandbox.Sandbox, size int64) {
-	_, s, err := sb.Follow(b.Context(), sandbox.Command{Argv: zeros(size)})
-	if err != nil {
+	if err := benchtest.Stream(b.Context(), sb, sandbox.Command{Argv: zeros(size)}, size); err != nil {
 		b.Fatal(err)
-	}
-	defer s.Close()
-	got := int64(0)
-	for {
-		c, err := s.Next(b.Context())
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-		got += int64(len(c.Data))
-	}
-	if got != size {
-		b.Errorf("got %d bytes, want %d", got, size)
 	}
 }
 
@@ -204,11 +187,6 @@ func timed(f func()) time.Duration {
 	begin := time.Now()
 	f()
 	return time.Since(begin)
-}
-
-func median(d []time.Duration) time.Duration {
-	slices.Sort(d)
-	return d[len(d)/2]
 }
 
 // report reports a time, that of os/exec in the same run, and their ratio.

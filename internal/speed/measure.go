@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/sandbox-go/sandbox/internal/benchtest"
 )
 
 const (
@@ -74,8 +75,7 @@ func inTurns(ctx context.Context, long time.Duration, places []place, of func(pl
 	medians := make([]time.Duration, len(places))
 	for n, all := range took {
 		if len(all) > 0 {
-			slices.Sort(all)
-			medians[n] = all[len(all)/2]
+			medians[n] = benchtest.Median(all)
 		}
 	}
 	return medians, nil

@@ -8,8 +8,9 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/client"
+
+	"github.com/sandbox-go/sandbox/internal/dockerexec"
 )
 
 // host runs commands with os/exec, and answers no calls: what a call costs is beside what
@@ -76,24 +77,7 @@ func dockerExec(ctx context.Context, container string) (place, func() error, err
 	}
 	fmt.Printf("Docker %s.\n", version.Version)
 	run := func(argv ...string) task {
-		return timed(func(ctx context.Context) error {
-			made, err := api.ExecCreate(ctx, container, client.ExecCreateOptions{
-				User: "1000", AttachStdout: true, AttachStderr: true, Cmd: argv,
-			})
-			if err != nil {
-				return err
-			}
-			attached, err := api.ExecAttach(ctx, made.ID, client.ExecAttachOptions{})
-			if err != nil {
-				return err
-			}
-			defer attached.Close()
-			if _, err := stdcopy.StdCopy(io.Discard, io.Discard, attached.Reader); err != nil {
-				return err
-			}
-			_, err = api.ExecInspect(ctx, made.ID, client.ExecInspectOptions{})
-			return err
-		})
+		return timed(func(ctx context.Context) error { return dockerexec.Run(ctx, api, container, argv) })
 	}
 	return place{echo: run("sh", "-c", shell), stream: run(zeros...)}, api.Close, nil
 }

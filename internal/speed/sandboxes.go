@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandbox-go/sandbox"
 	"github.com/sandbox-go/sandbox/httpapi"
+	"github.com/sandbox-go/sandbox/internal/benchtest"
 )
 
 // inSandbox makes a sandbox, and a server of the HTTP API, and returns what can be done
@@ -34,24 +35,10 @@ func inSandbox(ctx context.Context, b sandbox.Backend) (place, sandbox.Sandbox, 
 	}
 	content := make([]byte, 1<<10)
 	return place{
-		echo: timed(func(ctx context.Context) error { return echo(ctx, sb) }),
+		echo: timed(func(ctx context.Context) error { return benchtest.Echo(ctx, sb) }),
 		call: timed(func(ctx context.Context) error { return call(ctx, client, server.URL) }),
 		stream: timed(func(ctx context.Context) error {
-			_, s, err := sb.Follow(ctx, sandbox.Command{Argv: zeros, MaxOutput: -1})
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			for got := 0; ; {
-				chunk, err := s.Next(ctx)
-				got += len(chunk.Data)
-				if errors.Is(err, io.EOF) && got == streamSize {
-					return nil
-				}
-				if err != nil {
-					return fmt.Errorf("after %d bytes: %w", got, err)
-				}
-			}
+			return benchtest.Stream(ctx, sb, sandbox.Command{Argv: zeros, MaxOutput: -1}, streamSize)
 		}),
 		write: timed(func(ctx context.Context) error { return sb.Files().WriteFile(ctx, "f", content, nil) }),
 		read: timed(func(ctx context.Context) error {
@@ -64,19 +51,11 @@ func inSandbox(ctx context.Context, b sandbox.Backend) (place, sandbox.Sandbox, 
 			if err != nil {
 				return 0, err
 			}
-			err = echo(ctx, sb)
+			err = benchtest.Echo(ctx, sb)
 			took := time.Since(begin)
 			return took, errors.Join(err, sb.Close(context.WithoutCancel(ctx)))
 		},
 	}, sb, end, nil
-}
-
-func echo(ctx context.Context, sb sandbox.Sandbox) error {
-	rec, err := sb.Run(ctx, sandbox.Command{Shell: shell})
-	if err == nil && rec.Stdout.String() != "hi\n" {
-		err = fmt.Errorf("%s: %v: %q", rec.Status, rec.Err, rec.Stderr)
-	}
-	return err
 }
 
 func call(ctx context.Context, client *http.Client, url string) error {
