@@ -25,7 +25,7 @@ const busybox = "/bin/busybox"
 
 // image gives the nodes an image of those files, programs all, and returns its name. It
 // skips the test where the cluster is not of .ci/kubernetes-up.
-func (c cluster) image(tb testing.TB, name string, files map[string][]byte) string {
+func (c cluster) image(tb testing.TB, name string, files map[string][]byte, entrypoint ...string) string {
 	tb.Helper()
 	if !c.isLocal() {
 		tb.Skip("the cluster is none of .ci/kubernetes-up, which can be given images")
@@ -34,7 +34,7 @@ func (c cluster) image(tb testing.TB, name string, files map[string][]byte) stri
 	sum := sha256.Sum256(layer)
 	ref := "sandbox.test/" + name + ":" + hex.EncodeToString(sum[:8]) // so that no other run's is taken
 	config, err := json.Marshal(map[string]any{
-		"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{"Env": []string{"FROM_IMAGE=" + name}},
+		"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{"Env": []string{"FROM_IMAGE=" + name}, "Entrypoint": entrypoint},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(sum[:])}},
 	})
 	if err != nil {

@@ -29,7 +29,9 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	bin = filepath.Join(dir, "server")
-	out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
+	build := exec.Command("go", "build", "-o", bin, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as deploy/deployment.yaml has it
+	out, err := build.CombinedOutput()
 	code := 1
 	if err == nil {
 		code = m.Run()
