@@ -9,9 +9,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sandbox-go/sandbox/internal/egress"
+	"github.com/sandbox-go/sandbox/internal/relay"
 )
 
 // An egressAttempt is an attempt that may last.
@@ -159,6 +161,28 @@ func (c *egressConn) count(direction *atomic.Int64, n int, err error) error {
 		return errors.New(g.fullText())
 	}
 	return err
+}
+
+// copyBelow is how much a sandbox that may carry only so much may carry still when its bytes are
+// looked at again: what the kernel passes on is counted when it has, at most
+// relay.MaxSpliced at once.
+const copyBelow = 2 * relay.MaxSpliced
+
+// Raw implements [relay.Socket].
+func (c *egressConn) Raw() syscall.RawConn {
+	g := c.a.gate
+	if g.cfg.MaxBytes > 0 && g.cfg.MaxBytes-g.carried.Load() < copyBelow {
+		return nil
+	}
+	return relay.RawOf(c.Conn)
+}
+
+// Carried implements [relay.Socket].
+func (c *egressConn) Carried(read, written int) error {
+	if err := c.count(&c.received, read, nil); err != nil {
+		return err
+	}
+	return c.count(&c.sent, written, nil)
 }
 
 // CloseWrite ends what is sent, where the connection can.

@@ -15,7 +15,7 @@ const module = "github.com/sandbox-go/sandbox"
 func layers() map[string][]string {
 	driver := []string{"backend", "backend/pump", "internal/agent/...", "internal/cgroup", "internal/files", "internal/framing", "internal/host", "internal/proc", "internal/relay", "internal/workspace"}
 	return map[string][]string{
-		".":                   {"backend", "internal/egress", "internal/files", "internal/text"},
+		".":                   {"backend", "internal/egress", "internal/files", "internal/relay", "internal/text"},
 		"internal/egress":     {"internal/relay"},
 		"httpapi":             {".", "internal/jsonstream", "internal/text"},
 		"internal/jsonstream": {"internal/text"},
@@ -36,7 +36,7 @@ func layers() map[string][]string {
 		// for tests only:
 		"internal/faketest":    {".", "backend/...", "internal/..."},
 		"internal/programtest": {"backend"},
-		"internal/benchtest":   {"."},
+		"internal/benchtest":   {".", "backend", "internal/programtest"},
 	}
 }
 

@@ -8,7 +8,10 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"github.com/sandbox-go/sandbox/internal/relay"
 )
 
 // A Protocol is how a connection was asked for.
@@ -159,6 +162,17 @@ func (c *client) Read(p []byte) (int, error) {
 	}
 	return c.Conn.Read(p)
 }
+
+// Raw implements [relay.Socket].
+func (c *client) Raw() syscall.RawConn {
+	if len(c.ahead) > 0 {
+		return nil
+	}
+	return relay.RawOf(c.Conn)
+}
+
+// Carried implements [relay.Socket].
+func (c *client) Carried(int, int) error { return nil }
 
 // CloseWrite ends what is sent, where the connection can.
 func (c *client) CloseWrite() error {
