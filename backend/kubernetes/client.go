@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/connrotation"
 )
 
 // connect finds the cluster that the options name. It does not connect yet.
@@ -42,6 +44,12 @@ func (b *Backend) connect() error {
 	if b.opts.Logger != nil {
 		b.config.WarningHandlerWithContext = warnings{b.opts.Logger}
 	}
+	dial := b.config.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	b.dialer = connrotation.NewDialer(dial)
+	b.config.Dial = b.dialer.DialContext // not of execs, which dial for themselves
 	var client *kubernetes.Clientset
 	over, err := rest.HTTPClientFor(b.config)
 	if err == nil {

@@ -18,10 +18,8 @@ const (
 	// dialTime bounds one attempt to connect to an agent.
 	dialTime = 30 * time.Second
 
-	// pingEvery is how often the agent is asked whether it is there, so that nobody on the
-	// way takes the connection for idle, and pingTime how long it may take to answer.
-	pingEvery = 30 * time.Second
-	pingTime  = time.Minute
+	defaultPingEvery = 30 * time.Second
+	defaultPingTime  = time.Minute
 )
 
 // errRefused: the agent was started and has refused to serve, and would again.
@@ -74,7 +72,7 @@ func (p *place) dial(ctx context.Context, fresh bool, opts agentclient.Options) 
 		}
 		return nil, fmt.Errorf("kubernetes: connect to the agent in pod %s: %w%s", p.name, p.b.clusterError(err), said)
 	}
-	go ping(conn)
+	go p.b.ping(conn)
 	return &contained.Connection{
 		Conn: conn,
 		Env:  workspace.Environ(imageEnv(conn.Environ()), p.commandUser, p.b.opts.Env),
@@ -92,13 +90,13 @@ func imageEnv(env []string) []string {
 
 // ping asks the agent whether it is there until the connection ends, and ends it when
 // there is no answer: that of a node that is gone may stay open for ever.
-func ping(conn *agentclient.Conn) {
-	tick := time.NewTicker(pingEvery)
+func (b *Backend) ping(conn *agentclient.Conn) {
+	tick := time.NewTicker(b.pingEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			ctx, cancel := context.WithTimeout(context.Background(), pingTime)
+			ctx, cancel := context.WithTimeout(context.Background(), b.pingTime)
 			err := conn.Ping(ctx)
 			cancel()
 			if err != nil {

@@ -136,7 +136,9 @@ func TestRemovedUnderOpenStream(t *testing.T) {
 func TestSilentAgent(t *testing.T) {
 	t.Parallel()
 	c := testCluster(t)
-	sb := newSandbox(t, newBackend(t, kubernetes.Options{}), nil)
+	b := newBackend(t, kubernetes.Options{})
+	b.SetPings(time.Second, 5*time.Second)
+	sb := newSandbox(t, b, nil)
 	e := follow(t, sb, "while printf x >>beat; do sleep 0.05; done")
 	for _, pid := range c.processes(t, c.podOf(t, sb.ID())) {
 		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(line), "\x00serve\x00") {

@@ -66,6 +66,7 @@ import (
 	typedcoordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
 
 	"github.com/sandbox-go/sandbox/backend"
 )
@@ -89,7 +90,12 @@ type Backend struct {
 	core      rest.Interface
 	custom    dynamic.Interface
 	transport http.RoundTripper
-	poolSpec  *corev1.PodSpec // of the pods of the warm pool; nil without one
+	dialer    *connrotation.Dialer // has the connections of transport
+	poolSpec  *corev1.PodSpec      // of the pods of the warm pool; nil without one
+
+	// pingEvery is how often an agent is asked whether it is there, so that nobody on the
+	// way takes its connection for idle, and pingTime how long it may take to answer.
+	pingEvery, pingTime time.Duration
 
 	alive context.Context // ends when Close is called
 	stop  context.CancelCauseFunc
@@ -108,6 +114,8 @@ type Backend struct {
 func New(ctx context.Context, opts *Options) (*Backend, error) {
 	b := &Backend{
 		opts:      opts.resolve(),
+		pingEvery: defaultPingEvery,
+		pingTime:  defaultPingTime,
 		instances: make(map[types.UID]*instance),
 		pending:   make(map[removal]bool),
 		taken:     make(map[types.UID]bool),

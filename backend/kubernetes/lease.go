@@ -19,6 +19,11 @@ const (
 	renewEvery = 3 * time.Second
 	leaseTime  = 15 * time.Second
 
+	// maxSilence is how many renewals may time out, one after the other, before the
+	// connection to the API server is given up for another: so many that the lease is
+	// renewed over that within leaseTime.
+	maxSilence = 3
+
 	// oldLease is after how long without renewal a lease is deleted.
 	oldLease = time.Hour
 )
@@ -41,21 +46,28 @@ func (b *Backend) makeLease(ctx context.Context) error {
 }
 
 // renew renews the lease until ctx ends. A renewal that fails is tried again: who wants
-// to take a pod over has to see that none comes for leaseTime.
+// to take a pod over has to see that none comes for leaseTime. A load balancer may have
+// dropped the connection, which the client library sees after 45 s.
 func (b *Backend) renew(ctx context.Context) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
-	for {
+	for silent := 0; ; {
 		select {
 		case <-tick.C:
-			b.renewOnce(ctx)
+			if b.renewOnce(ctx) {
+				silent = 0
+			} else if silent++; silent == maxSilence {
+				b.dialer.CloseAll()
+				silent = 0
+			}
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (b *Backend) renewOnce(ctx context.Context) {
+// renewOnce reports whether the API server answered in time.
+func (b *Backend) renewOnce(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, renewEvery)
 	defer cancel()
 	lease, err := b.leases.Get(ctx, b.replica, metav1.GetOptions{})
@@ -68,6 +80,7 @@ func (b *Backend) renewOnce(ctx context.Context) {
 		lease.Spec.RenewTime = &now
 		b.leases.Update(ctx, lease, metav1.UpdateOptions{})
 	}
+	return ctx.Err() == nil
 }
 
 func (b *Backend) deleteLease(ctx context.Context) error {
