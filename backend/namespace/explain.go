@@ -77,6 +77,8 @@ func changeEntering(call string, errno syscall.Errno) string {
 	case denied:
 		return "a security module or a seccomp profile refuses it: run the container with --security-opt apparmor=unconfined and --security-opt " +
 			"seccomp=unconfined, or with profiles that allow mount, umount2, pivot_root, mount_setattr and sethostname"
+	case errno == syscall.EXDEV:
+		return "a symbolic link of Options.Root leads out of it there: choose another target"
 	case errno == syscall.EROFS:
 		return "choose a target in a directory that exists, or one that is not in a read-only file system"
 	}

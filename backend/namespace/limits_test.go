@@ -142,6 +142,36 @@ func TestRoot(t *testing.T) {
 	}
 }
 
+// A link of an image's does not lead the mounts of a sandbox to the machine's files.
+func TestRootLeadsNowhere(t *testing.T) {
+	dir, outside := rootWithShell(t), programtest.PublicDir(t)
+	if err := os.Chmod(outside, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	newBackend(t, &namespace.Options{Root: dir}) // says what the machine lacks
+	source := filepath.Join(dir, "hello")
+	for link, at := range map[string]string{"there": outside, "missing": filepath.Join(outside, "new")} {
+		if err := os.Symlink("/.host"+at, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range []backend.Mount{{Source: dir, Target: "/there/x"}, {Source: source, Target: "/there/x"}, {Source: dir, Target: "/there"}, {Source: source, Target: "/missing"}} {
+		b, err := namespace.New(&namespace.Options{Root: dir, Mounts: []backend.Mount{m}})
+		if err == nil {
+			closeIn(t, b.Close)
+		}
+		var refused *namespace.Error
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "leads out") {
+			t.Errorf("%s at %s: %v", m.Source, m.Target, err)
+		}
+	}
+	if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 {
+		t.Errorf("outside there are %v, %v", entries, err)
+	}
+}
+
+func TestRootLeadsNowhereOneNumber(t *testing.T) { asOrdinaryUser(t, "^TestRootLeadsNowhere$") }
+
 // rootWithShell makes a directory with a static shell and little else.
 func rootWithShell(t *testing.T) string {
 	busybox, err := exec.LookPath("busybox")

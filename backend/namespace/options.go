@@ -11,8 +11,8 @@ import (
 // Options say what sandboxes are made of. Nil and the zero value are the defaults, which
 // are the safe ones.
 type Options struct {
-	// Root is a directory, as of an unpacked image, whose content is the root of every
-	// sandbox, read-only. Empty is the machine's own programs: its /bin, /etc, /lib, /opt,
+	// Root is a directory, as of an image that package image has unpacked, whose content is
+	// the root of every sandbox, read-only. Empty is the machine's own programs: its /bin, /etc, /lib, /opt,
 	// /sbin and /usr, as far as they are there, and nothing else of it.
 	Root string
 

@@ -32,6 +32,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -40,6 +41,7 @@ import (
 	"github.com/sandbox-go/sandbox/backend/kubernetes"
 	"github.com/sandbox-go/sandbox/backend/local"
 	"github.com/sandbox-go/sandbox/backend/namespace"
+	"github.com/sandbox-go/sandbox/backend/namespace/image"
 	"github.com/sandbox-go/sandbox/httpapi"
 )
 
@@ -66,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("server", flag.ContinueOnError)
 	addr := flags.String("addr", "127.0.0.1:8080", "`address` to listen on")
 	backendName := flags.String("backend", "", "where commands run: namespace, local, docker or kubernetes; empty is namespace, and local where that does not work")
-	root := flags.String("root", "", "namespace's `directory` that is the root of sandboxes; empty is this machine's programs")
+	root := flags.String("root", "", "namespace's root of sandboxes: a `path` of a directory, of an OCI layout, or of an image's archive, as docker save writes it; empty is this machine's programs")
 	image := flags.String("image", "", "`image` of docker's and kubernetes' sandboxes; empty is debian:stable-slim")
 	namespaceName := flags.String("namespace", "", "`namespace` of kubernetes' pods; empty is the kubeconfig's, or that of the server's own pod")
 	openRooms := flags.Bool("open-rooms", false, "let rooms be used without a key, at the address of the service and its hosts")
@@ -168,7 +170,7 @@ func deployment(addr net.Addr) string {
 func newBackend(ctx context.Context, name, image, root, namespaceName, owner string, log *slog.Logger) (sandbox.Backend, error) {
 	switch name {
 	case "":
-		b, err := namespace.New(&namespace.Options{Root: root})
+		b, err := inNamespaces(ctx, root)
 		if err == nil || root != "" {
 			return b, err
 		}
@@ -177,13 +179,35 @@ func newBackend(ctx context.Context, name, image, root, namespaceName, owner str
 	case "local":
 		return local.New(nil)
 	case "namespace":
-		return namespace.New(&namespace.Options{Root: root})
+		return inNamespaces(ctx, root)
 	case "docker":
 		return docker.New(ctx, &docker.Options{Image: image, Owner: owner, Logger: log})
 	case "kubernetes":
 		return kubernetes.New(ctx, &kubernetes.Options{Image: image, Namespace: namespaceName, Owner: owner, Logger: log})
 	}
 	return nil, fmt.Errorf("there is no backend %q: use namespace, local, docker or kubernetes", name)
+}
+
+// inNamespaces returns the backend of sandboxes with that root, which it unpacks if it is an
+// image.
+func inNamespaces(ctx context.Context, root string) (sandbox.Backend, error) {
+	opts := &namespace.Options{Root: root}
+	info, err := os.Stat(root)
+	if err == nil && info.IsDir() {
+		_, err = os.Stat(filepath.Join(root, "oci-layout"))
+	}
+	if err == nil {
+		img, err := image.Unpack(ctx, root, nil)
+		if err != nil {
+			return nil, err
+		}
+		opts.Root, opts.Env = img.Root, img.Env
+	}
+	b, err := namespace.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // shutDown takes no new connections, ends what runs, so that every stream and every

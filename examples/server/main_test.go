@@ -167,8 +167,8 @@ func keyFile(t *testing.T, text string) string {
 	return name
 }
 
-// Keys that everybody can read, or that are no keys, are no start.
-func TestRefusesKeys(t *testing.T) {
+// Keys that everybody can read, or that are no keys, are no start, and no root is none.
+func TestRefuses(t *testing.T) {
 	open := keyFile(t, "secret")
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
@@ -183,6 +183,8 @@ func TestRefusesKeys(t *testing.T) {
 		{[]string{"-keys", keyFile(t, "secret\nme: \n")}, "line 2"},
 		{[]string{"-keys", keyFile(t, "two words\n")}, "line 1"},
 		{[]string{"-keys", "/no/such/file"}, "/no/such/file"},
+		{[]string{"-root", "/no/such/file"}, "no such file"},
+		{[]string{"-root", keyFile(t, "no archive")}, "no tar archive"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		out, err := exec.CommandContext(ctx, bin, append([]string{"-addr", "127.0.0.1:0"}, tt.args...)...).CombinedOutput()

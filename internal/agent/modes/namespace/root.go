@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -158,6 +159,7 @@ func (r *root) file(path string) {
 
 // target makes what a mount is put on, where it is missing and can be made.
 func (r *root) target(source, target string) {
+	r.inside(target)
 	if r.err != nil {
 		return
 	}
@@ -173,6 +175,22 @@ func (r *root) target(source, target string) {
 	default:
 		r.mkdirAll(filepath.Dir(target))
 		r.file(target)
+	}
+}
+
+// inside checks that no link of the root's, which may be a stranger's image, leads from target to
+// the host.
+func (r *root) inside(target string) {
+	for dir := target; r.err == nil; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(dir)
+		if err == nil && (real == old || strings.HasPrefix(real, old+"/")) {
+			err = unix.EXDEV
+		}
+		r.do(err, "resolve(%s)", target)
+		return
 	}
 }
 
