@@ -78,6 +78,14 @@ func Drain(fds []int, spec *backend.Spec) *Streams {
 	return s
 }
 
+// HandedOver returns the streams of a command whose pipes are another process's: they are
+// over, as far as this one is concerned.
+func HandedOver() *Streams {
+	over := make(chan struct{})
+	close(over)
+	return &Streams{over: over, closeStdin: func() {}}
+}
+
 // doneAfter returns what closes over when it has been called n times.
 func (s *Streams) doneAfter(n int) func() {
 	var running atomic.Int32

@@ -56,8 +56,11 @@ func startAgent(t testing.TB) *agentProcess {
 
 func startAgentWith(t testing.TB, opts agentclient.Options) *agentProcess {
 	t.Helper()
-	return launch{opts: opts}.start(t)
+	return launch{opts: opts, direct: directly}.start(t)
 }
+
+// directly has agents be spoken with directly where that can be.
+var directly bool
 
 // A launch says how an agent is started.
 type launch struct {

@@ -26,7 +26,8 @@ type Conn struct {
 	options Options
 	limits  wire.Limits
 	env     []string
-	inputs  atomic.Int64 // numbers of inputs
+	numbers atomic.Int64 // of inputs, and of what is handed over
+	handed  *handed      // nil when the connection is not direct
 	tasks   sync.WaitGroup
 
 	mu   sync.Mutex // guards idle
@@ -69,10 +70,18 @@ func Dial(ctx context.Context, rwc io.ReadWriteCloser, opts Options) (*Conn, err
 		if conn != nil {
 			conn.Close()
 		}
+		if c.handed != nil {
+			c.handed.close()
+		}
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	if c.direct == nil {
 		c.tasks.Go(func() { c.drain(rwc) })
+		c.tasks.Go(c.handed.receive)
+		c.tasks.Go(func() {
+			<-c.session.CloseChan()
+			c.handed.close()
+		})
 	}
 	if opts.Listener != nil {
 		if err := c.listen(ctx, opts.Listener); err != nil {
@@ -107,10 +116,10 @@ func (c *Conn) greet(ctx context.Context, rwc io.ReadWriteCloser) (io.ReadWriteC
 		}
 	}
 	conn := rwc
-	if socket, err := c.take(ctx, offer); err != nil {
+	if socket, handed, err := c.take(ctx, offer); err != nil {
 		c.direct = err
 	} else {
-		conn = socket
+		conn, c.handed = socket, handed
 	}
 	return conn, wire.Write(rwc, &wire.Choice{Direct: c.direct == nil})
 }
@@ -120,16 +129,16 @@ var (
 	errForbidden  = errors.New("it was not to be tried")
 )
 
-// take takes the socket that the agent offers.
-func (c *Conn) take(ctx context.Context, offer *wire.Offer) (io.ReadWriteCloser, error) {
+// take takes the sockets that the agent offers.
+func (c *Conn) take(ctx context.Context, offer *wire.Offer) (io.ReadWriteCloser, *handed, error) {
 	if c.options.PID == nil {
-		return nil, errForbidden
+		return nil, nil, errForbidden
 	}
 	pid, err := c.options.PID(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return takeSocket(pid, offer.FD, offer.Secret)
+	return takeSockets(pid, offer.FD, offer.Secret)
 }
 
 // drainTime is how long the first connection may bring why the agent has ended.
@@ -226,8 +235,11 @@ func (c *Conn) Start(ctx context.Context, spec *backend.Spec) (backend.Process, 
 		Shell: spec.Shell, Argv: spec.Argv, Dir: spec.Dir, Env: spec.Env, User: spec.User,
 		HasInput: spec.Stdin != nil, Terminal: spec.Terminal,
 	}
-	if m.HasInput {
-		m.Input = int(c.inputs.Add(1))
+	switch {
+	case c.handed != nil:
+		m.Handing = int(c.numbers.Add(1))
+	case m.HasInput:
+		m.Input = int(c.numbers.Add(1))
 	}
 	frame, err := wire.Append(nil, m)
 	if err != nil {
@@ -238,10 +250,10 @@ func (c *Conn) Start(ctx context.Context, spec *backend.Spec) (backend.Process, 
 		return nil, err
 	}
 	p := newProcess(c, lease, spec)
-	if m.HasInput {
+	if m.Input > 0 {
 		go c.feed(p, spec.Stdin, m.Input)
 	}
-	if err := p.start(ctx, frame); err != nil {
+	if err := p.start(ctx, frame, m.Handing); err != nil {
 		return nil, c.explain(err)
 	}
 	c.tasks.Go(p.listen)

@@ -53,9 +53,15 @@ func TestOfferIsProved(t *testing.T) {
 		unix.Close(pair[0])
 		unix.Close(pair[1])
 	})
-	if _, err := unix.Write(pair[0], []byte(secret)); err != nil {
+	second, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer unix.Close(second[0])
+	if err := unix.Sendmsg(pair[0], []byte(secret), unix.UnixRights(second[1]), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(second[1])
 	file, err := os.Open(os.Args[0])
 	if err != nil {
 		t.Fatal(err)
@@ -108,5 +114,32 @@ func TestOfferIsTakenOnce(t *testing.T) {
 	defer conn.Close()
 	if conn.Direct() == nil {
 		t.Error("a second service has the socket too")
+	}
+}
+
+// What holds of commands holds where their pipes are handed over.
+func TestDirectly(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may look into the agent")
+	}
+	directly = true
+	defer func() { directly = false }()
+	for _, test := range []struct {
+		name string
+		test func(*testing.T)
+	}{
+		{"execution", TestExecution},
+		{"late-requests", TestLateRequestsMissTheNextCommand},
+		{"refusals", TestRefusals},
+		{"kill-reaches-all", TestKillReachesAll},
+		{"kill-tells-the-end", TestKillTellsTheEnd},
+		{"context-ends-start", TestContextEndsStart},
+		{"held-output", TestHeldOutputHoldsTheCommand},
+		{"discarded-output", TestDiscardedOutputDoesNotBlock},
+		{"connection-loss", TestConnectionLossKillsAll},
+		{"dead-agent", TestDeadAgentKillsAll},
+		{"dead-supervisor", TestDeadSupervisorsOrphansAreKilled},
+	} {
+		t.Run(test.name, test.test)
 	}
 }

@@ -1,10 +1,23 @@
-//go:build !linux
+//go:build !linux || !(amd64 || arm64)
 
 package agentclient
 
 import (
 	"errors"
 	"net"
+
+	"github.com/sandbox-go/sandbox/backend"
 )
 
-func takeSocket(int, int, string) (net.Conn, error) { return nil, errors.ErrUnsupported }
+// handed is there on Linux only.
+type handed struct{}
+
+func takeSockets(int, int, string) (net.Conn, *handed, error) {
+	return nil, nil, errors.ErrUnsupported
+}
+
+func (*handed) expect(int) (forget func()) { return func() {} }
+
+func (*handed) take(int, *backend.Spec) (outcome, error) { return nil, errors.ErrUnsupported }
+func (*handed) receive()                                 {}
+func (*handed) close()                                   {}

@@ -18,8 +18,10 @@ type process struct {
 	conn  *Conn
 	lease *streamLease
 	peer  *peer.Peer
-	sinks [2]io.Writer
+	spec  *backend.Spec
+	out   outcome // when its pipes were handed over, or nil
 
+	// What follows is for one whose pipes were not.
 	exited    chan struct{}
 	exitOnce  sync.Once    // closes exited
 	exit      backend.Exit // once exited is closed
@@ -35,12 +37,24 @@ type process struct {
 	isOver  bool // over is closed
 }
 
+// An outcome is what becomes of a command whose pipes were handed over. It is a
+// *proc.Outcome.
+type outcome interface {
+	Exited() <-chan struct{}
+	OutputOver() <-chan struct{}
+	DiscardOutput()
+	Resize(context.Context, backend.TerminalSize) error
+	End(backend.Exit, error)
+	SetEmpty()
+	Finish()
+}
+
 func newProcess(c *Conn, l *streamLease, spec *backend.Spec) *process {
 	p := &process{
 		conn:    c,
 		lease:   l,
 		peer:    peer.New(l, silence, true),
-		sinks:   [2]io.Writer{spec.Stdout, spec.Stderr},
+		spec:    spec,
 		exited:  make(chan struct{}),
 		over:    make(chan struct{}),
 		noInput: make(chan struct{}),
@@ -57,14 +71,22 @@ const silence = 10 * time.Second
 
 // start sends the frame of a Start, and waits until it is known whether the command runs.
 // When ctx ends first, nothing is left of it, or it is not known.
-func (p *process) start(ctx context.Context, frame []byte) error {
+func (p *process) start(ctx context.Context, frame []byte, handing int) error {
+	defer p.conn.handed.expect(handing)()
 	m, err := p.peer.Begin(ctx, func() error {
 		p.lease.start(frame)
 		return nil
 	}, p.lease.next)
 	switch m := m.(type) {
 	case *wire.Started:
-		return nil
+		if !m.Handed {
+			return nil
+		}
+		if p.out, err = p.conn.handed.take(handing, p.spec); err == nil {
+			return nil
+		}
+		err = lost(err)
+		p.peer.Lose() // the agent kills it
 	case *wire.Refused:
 		err = &m.Err
 	}
@@ -91,6 +113,10 @@ func (p *process) listen() {
 	p.endInput()
 	p.endOutput()
 	p.lease.release(p.peer.Release())
+	if p.out != nil {
+		p.out.SetEmpty()
+		<-p.out.OutputOver() // no sink is called any more
+	}
 }
 
 func (p *process) hear() error {
@@ -118,7 +144,8 @@ func (p *process) hear() error {
 }
 
 func (p *process) deliver(m *wire.Output) {
-	if m.Stream < 1 || m.Stream > len(p.sinks) {
+	sinks := [...]io.Writer{p.spec.Stdout, p.spec.Stderr}
+	if m.Stream < 1 || m.Stream > len(sinks) {
 		return
 	}
 	p.mu.Lock()
@@ -126,7 +153,7 @@ func (p *process) deliver(m *wire.Output) {
 	write := p.writing
 	p.mu.Unlock()
 	if write {
-		p.sinks[m.Stream-1].Write(m.Data)
+		sinks[m.Stream-1].Write(m.Data)
 		p.mu.Lock()
 		p.writing = false
 		p.changed.Broadcast()
@@ -139,6 +166,9 @@ func (p *process) end(exit backend.Exit, err error) {
 	p.exitOnce.Do(func() {
 		p.exit, p.err = exit, err
 		close(p.exited)
+		if p.out != nil {
+			p.out.End(exit, err)
+		}
 	})
 }
 
@@ -159,19 +189,33 @@ func (p *process) endOutputLocked() {
 }
 
 // Exited implements [backend.Process].
-func (p *process) Exited() <-chan struct{} { return p.exited }
+func (p *process) Exited() <-chan struct{} {
+	if p.out != nil {
+		return p.out.Exited()
+	}
+	return p.exited
+}
 
 // Exit implements [backend.Process].
 func (p *process) Exit() (backend.Exit, error) {
-	<-p.exited
+	<-p.Exited()
 	return p.exit, p.err
 }
 
 // OutputOver implements [backend.Process].
-func (p *process) OutputOver() <-chan struct{} { return p.over }
+func (p *process) OutputOver() <-chan struct{} {
+	if p.out != nil {
+		return p.out.OutputOver()
+	}
+	return p.over
+}
 
 // DiscardOutput implements [backend.Process].
 func (p *process) DiscardOutput() {
+	if p.out != nil {
+		p.out.DiscardOutput()
+		return
+	}
 	p.endInput()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,6 +235,9 @@ func (p *process) Signal(ctx context.Context, s backend.Signal) error {
 
 // Resize implements [backend.Resizer].
 func (p *process) Resize(ctx context.Context, size backend.TerminalSize) error {
+	if p.out != nil {
+		return p.out.Resize(ctx, size)
+	}
 	return p.peer.TellRunning(ctx, p.exited, &wire.Resize{Size: size})
 }
 
@@ -199,11 +246,17 @@ func (p *process) Resize(ctx context.Context, size backend.TerminalSize) error {
 // too, unless its supervisor was lost.
 func (p *process) Kill() error {
 	left, err := p.peer.Kill()
+	if p.out != nil {
+		p.out.Finish()
+	}
 	switch {
 	case err != nil:
 		err = p.conn.explain(fmt.Errorf("agent: the kill was not answered: %w", err))
 	case len(left) > 0:
 		err = &backend.SurvivorsError{Survivors: left}
+	case p.out != nil:
+		<-p.OutputOver()
+		return nil
 	default:
 		p.end(backend.Exit{}, peer.ErrLost)
 		return nil

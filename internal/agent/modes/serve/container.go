@@ -83,7 +83,7 @@ func Container(home, user string, flags ...wire.ServeFlag) error {
 	if err := wire.Write(conn, seen); err != nil {
 		return err
 	}
-	chosen, err := offer(conn)
+	chosen, handing, err := offer(conn)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func Container(home, user string, flags ...wire.ServeFlag) error {
 		return err
 	}
 	runtime.GOMAXPROCS(1) // so that what one goroutine has for another wakes no thread
-	c := &container{spawner: n, pool: pool.New(&shared{spawner: n}, idle(seen)), inputs: newInputs(), oom: newOOMCounter()}
+	c := &container{handing: handing, spawner: n, pool: pool.New(&shared{spawner: n}, idle(seen)), inputs: newInputs(), oom: newOOMCounter()}
 	defer c.pool.Close()
 	ended := make(chan error)
 	go func() { ended <- c.accept(session) }() // not on the first thread, which the main goroutine keeps to itself
@@ -100,6 +100,7 @@ func Container(home, user string, flags ...wire.ServeFlag) error {
 }
 
 type container struct {
+	handing *sender // what is handed over; nil when the connection is not direct
 	spawner *spawner
 	pool    *pool.Pool
 	inputs  *inputs

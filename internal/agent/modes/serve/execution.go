@@ -76,14 +76,22 @@ func (e *execution) run(ctx context.Context, c *container, start *wire.Start, re
 		Stderr:   &output{e.out, 2, told},
 		Terminal: start.Terminal,
 	}
-	if start.HasInput {
+	if start.HasInput && start.Handing == 0 {
 		in := c.inputs.open(start.Input)
 		defer in.Close()
 		spec.Stdin = in
 	}
 	err := refused
 	before := c.oom.Kills()
-	if err == nil {
+	handed := false
+	switch {
+	case err != nil:
+	case start.Handing > 0:
+		e.process, err = c.pool.StartHanding(ctx, start, spec, func(fds []int) error {
+			handed = true
+			return c.handing.send(&wire.Handed{Number: start.Handing, Count: len(fds)}, fds...)
+		})
+	default:
 		e.process, err = c.pool.Start(ctx, start, spec)
 	}
 	if err != nil {
@@ -99,7 +107,7 @@ func (e *execution) run(ctx context.Context, c *container, start *wire.Start, re
 		defer e.out.release()
 	default:
 	}
-	wire.Write(e.out, &wire.Started{})
+	wire.Write(e.out, &wire.Started{Handed: handed})
 	close(told)
 	exit, err := e.process.Exit()
 	var frame []byte

@@ -40,7 +40,7 @@ func Local() error {
 	if err := harden.Silence(); err != nil {
 		return err
 	}
-	l := &local{conn: harden.Conn(Socket), spawner: n, provide: func() {}}
+	l := &local{sender: sender{conn: harden.Conn(Socket)}, spawner: n, provide: func() {}}
 	if err := wire.Greet(l.conn); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func Enclosed(limited bool, ready func(error) error) error {
 	if err := errors.Join(ready(err), err); err != nil {
 		return err
 	}
-	l := &local{conn: harden.Conn(Socket), spawner: n, provide: sync.OnceFunc(func() { go provide(limited) })}
+	l := &local{sender: sender{conn: harden.Conn(Socket)}, spawner: n, provide: sync.OnceFunc(func() { go provide(limited) })}
 	return l.serve()
 }
 
@@ -95,21 +95,25 @@ const (
 const reserve = 2 << 20
 
 type local struct {
+	sender
 	spawner *spawner
 	provide func() // is called when the first supervisor is starting, before any command is
+}
 
+// A sender sends messages with descriptors. Its methods may be called concurrently.
+type sender struct {
 	mu   sync.Mutex // makes each send one write
 	conn harden.Conn
 }
 
-func (l *local) send(m wire.Message, fds ...int) error {
+func (s *sender) send(m wire.Message, fds ...int) error {
 	b, err := wire.Append(nil, m)
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.conn.Send(b, fds...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn.Send(b, fds...)
 }
 
 func (l *local) serve() error {

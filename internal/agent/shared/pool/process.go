@@ -10,6 +10,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/peer"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
@@ -40,6 +42,17 @@ type Process struct {
 // [backend.Instance].
 func (p *Pool) Start(ctx context.Context, start *wire.Start, spec *backend.Spec) (*Process, error) {
 	start.HasInput, start.Terminal = spec.Stdin != nil, spec.Terminal
+	return p.start(ctx, start, spec, nil)
+}
+
+// StartHanding is Start for a command whose pipes are another process's: hand is called with
+// copies of what [wire.Started] brings. It is not called, and the sinks of spec get the
+// output, where the command has no input and no terminal, and nothing of it is left already.
+func (p *Pool) StartHanding(ctx context.Context, start *wire.Start, spec *backend.Spec, hand func(fds []int) error) (*Process, error) {
+	return p.start(ctx, start, spec, hand)
+}
+
+func (p *Pool) start(ctx context.Context, start *wire.Start, spec *backend.Spec, hand func(fds []int) error) (*Process, error) {
 	frame, err := wire.Append(nil, start)
 	if err != nil {
 		return nil, &backend.StartError{Reason: backend.TooLong, Detail: err.Error()}
@@ -49,7 +62,7 @@ func (p *Pool) Start(ctx context.Context, start *wire.Start, spec *backend.Spec)
 		if err != nil {
 			return nil, unstarted(err)
 		}
-		q, err := p.startOn(ctx, s, frame, start, spec)
+		q, err := p.startOn(ctx, s, frame, start, spec, hand)
 		if !errors.Is(err, peer.ErrUnsent) {
 			return q, err
 		}
@@ -68,7 +81,7 @@ func unstarted(err error) error {
 
 // startOn has s start a command. After peer.ErrUnsent s has ended, as supervisors that
 // have nothing to do may, and another is to be asked.
-func (p *Pool) startOn(ctx context.Context, s *supervisor, frame []byte, start *wire.Start, spec *backend.Spec) (*Process, error) {
+func (p *Pool) startOn(ctx context.Context, s *supervisor, frame []byte, start *wire.Start, spec *backend.Spec, hand func(fds []int) error) (*Process, error) {
 	uid := int64(-1)
 	if start.Own {
 		uid = start.UID
@@ -85,7 +98,7 @@ func (p *Pool) startOn(ctx context.Context, s *supervisor, frame []byte, start *
 		p.put(s)
 		return nil, &m.Err
 	case *wire.Started:
-		return p.started(s, asked, start, spec, uid)
+		return p.started(s, asked, start, spec, hand, uid)
 	}
 	left := (*backend.SurvivorsError)(nil)
 	switch {
@@ -115,7 +128,7 @@ func (p *Pool) startOn(ctx context.Context, s *supervisor, frame []byte, start *
 
 // started makes a Process of a command that runs, or that has ended already. After
 // an error the supervisor has ended, and the command with it.
-func (p *Pool) started(s *supervisor, asked *peer.Peer, start *wire.Start, spec *backend.Spec, uid int64) (q *Process, err error) {
+func (p *Pool) started(s *supervisor, asked *peer.Peer, start *wire.Start, spec *backend.Spec, hand func(fds []int) error, uid int64) (q *Process, err error) {
 	defer func() {
 		if err != nil {
 			p.giveUp(s, uid)
@@ -138,8 +151,17 @@ func (p *Pool) started(s *supervisor, asked *peer.Peer, start *wire.Start, spec 
 		more = q.hear()
 	}
 	var streams *proc.Streams
-	if q.peer.Idle() && start.Terminal == nil {
+	if q.peer.Idle() && start.Terminal == nil && (hand == nil || !start.HasInput) {
 		streams = proc.Drain(fds, spec)
+	} else if hand != nil {
+		streams = proc.HandedOver()
+		err = hand(fds)
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+		if err != nil {
+			return nil, err
+		}
 	} else if streams, err = proc.NewStreams(files(fds), spec); err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ var messages = [...]func() Message{
 	of[Offer],
 	of[Choice],
 	of[Environment],
+	of[Handed],
 }
 
 func of[T any, M interface {
@@ -77,7 +78,8 @@ type Limits struct {
 
 // Offer follows the Limits of an agent in a container: a descriptor of its process, which
 // is a socket to it. A service on the same machine that may look into the process can
-// take it. The secret is the first that comes out of it.
+// take it. The secret is the first that comes out of it, and with it another socket, which
+// brings what is Handed over.
 type Offer struct {
 	FD     int
 	Secret string
@@ -117,9 +119,13 @@ type Start struct {
 	Group cgroup.Place
 
 	// HasInput says that stdin is not empty; Input then names the yamux stream
-	// that it comes on.
+	// that it comes on, unless its pipe is handed over.
 	HasInput bool
 	Input    int
+
+	// Handing is the number of the Handed that brings the command's descriptors; 0 asks
+	// for none.
+	Handing int
 
 	// Terminal is the size of the terminal that the command gets, or nil.
 	Terminal *backend.TerminalSize
@@ -127,8 +133,18 @@ type Start struct {
 
 // Started says that the command runs, or has run and ended meanwhile. Between
 // processes of one machine its descriptors come with it: the write end of stdin
-// unless it is empty, and the read ends of stdout and stderr; or one of a terminal.
-type Started struct{ PID int }
+// unless it is empty, and the read ends of stdout and stderr; or one of a terminal. From a
+// container they are Handed over, where the Start asks for that and they are still of use:
+// no Output comes then, and Over says nothing.
+type Started struct {
+	PID    int
+	Handed bool
+}
+
+// Handed comes with so many descriptors of the command whose Start had the same number.
+type Handed struct {
+	Number, Count int
+}
 
 // Refused says that the command could not be started.
 type Refused struct{ Err backend.StartError }
@@ -273,6 +289,7 @@ func (m *Start) code(c *codec) {
 	c.strings(&m.Group.Dirs)
 	c.bool(&m.HasInput)
 	codeInt(c, &m.Input)
+	codeInt(c, &m.Handing)
 	terminal := m.Terminal != nil
 	c.bool(&terminal)
 	if !terminal {
@@ -319,7 +336,15 @@ func (m *Dialed) code(c *codec) {
 	codeString(c, &m.Why)
 }
 
-func (m *Started) code(c *codec) { codeInt(c, &m.PID) }
+func (m *Started) code(c *codec) {
+	codeInt(c, &m.PID)
+	c.bool(&m.Handed)
+}
+
+func (m *Handed) code(c *codec) {
+	codeInt(c, &m.Number)
+	codeInt(c, &m.Count)
+}
 
 func (m *Refused) code(c *codec) {
 	codeString(c, &m.Err.Reason)

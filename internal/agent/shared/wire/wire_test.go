@@ -25,9 +25,11 @@ func messages() []wire.Message {
 		&wire.Limits{Memory: 1 << 40, CPUs: 0.5, PIDs: -1},
 		&wire.Offer{FD: 9, Secret: "secret"},
 		&wire.Choice{Direct: true},
+		&wire.Started{PID: 5, Handed: true},
+		&wire.Handed{Number: 7, Count: 3},
 		&wire.Start{
 			Shell: "echo \x00\xff", Argv: []string{"a", ""}, Dir: "/x", Env: []string{"A=b\nc"}, User: "u:g",
-			UID: -1, GID: 1 << 31, Own: true, HasInput: true, Input: 9,
+			UID: -1, GID: 1 << 31, Own: true, HasInput: true, Input: 9, Handing: 8,
 		},
 		&wire.Start{},
 		&wire.Start{Open: []string{"/tmp"}, Group: cgroup.Place{Version: 1, Dirs: []string{"/a", "/b"}}},

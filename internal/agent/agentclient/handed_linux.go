@@ -1,0 +1,150 @@
+//go:build linux && (amd64 || arm64)
+
+package agentclient
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandbox-go/sandbox/backend"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/pool"
+	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+	"github.com/sandbox-go/sandbox/internal/proc"
+)
+
+// handed is what an agent in a container hands over. Its methods may be called
+// concurrently.
+type handed struct {
+	conn   *net.UnixConn
+	rights *pool.Rights // for receive
+	ended  chan struct{}
+
+	mu      sync.Mutex // guards waiting
+	waiting map[int]chan []int
+}
+
+// newHanded takes the socket that comes with the first bytes of conn.
+func newHanded(conn *net.UnixConn, first []byte) (*handed, error) {
+	rights := pool.NewRights(conn)
+	defer rights.Close()
+	if _, err := io.ReadFull(rights, first); err != nil {
+		return nil, err
+	}
+	fds := rights.Take(1)
+	if fds == nil {
+		return nil, errors.New("no second socket came")
+	}
+	f := os.NewFile(uintptr(fds[0]), "agent")
+	defer f.Close()
+	second, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	socket, ok := second.(*net.UnixConn)
+	if !ok {
+		second.Close()
+		return nil, errors.New("the second socket is of another kind")
+	}
+	return &handed{conn: socket, rights: pool.NewRights(socket), ended: make(chan struct{}), waiting: make(map[int]chan []int)}, nil
+}
+
+// expect has what comes for that number be kept for take, until forget is called.
+func (h *handed) expect(number int) (forget func()) {
+	if h == nil {
+		return func() {}
+	}
+	came := make(chan []int, 1)
+	h.mu.Lock()
+	h.waiting[number] = came
+	h.mu.Unlock()
+	return func() {
+		h.mu.Lock()
+		delete(h.waiting, number)
+		h.mu.Unlock()
+		select {
+		case fds := <-came:
+			closeAll(fds)
+		default:
+		}
+	}
+}
+
+// take waits for the pipes that come for that number, and has them moved as spec says.
+func (h *handed) take(number int, spec *backend.Spec) (outcome, error) {
+	h.mu.Lock()
+	came := h.waiting[number]
+	h.mu.Unlock()
+	var fds []int
+	select {
+	case fds = <-came:
+	case <-h.ended:
+		select {
+		case fds = <-came:
+		default:
+			return nil, ErrEnded
+		}
+	}
+	want := 2
+	switch {
+	case spec.Terminal != nil:
+		want = 1
+	case spec.Stdin != nil:
+		want = 3
+	}
+	if len(fds) != want {
+		closeAll(fds)
+		return nil, errors.New("other pipes came than were to")
+	}
+	files := make([]*os.File, len(fds))
+	for i, fd := range fds {
+		files[i] = os.NewFile(uintptr(fd), "|")
+	}
+	streams, err := proc.NewStreams(files, spec)
+	if err != nil {
+		return nil, err
+	}
+	o := proc.NewOutcome()
+	o.Follow(streams)
+	return o, nil
+}
+
+// receive takes what comes, until the socket ends.
+func (h *handed) receive() {
+	defer close(h.ended)
+	defer h.rights.Close()
+	defer h.conn.Close()
+	r := wire.NewReader(h.rights)
+	for {
+		m, err := r.Next()
+		it, ok := m.(*wire.Handed)
+		if err != nil || !ok {
+			return
+		}
+		fds := h.rights.Take(it.Count)
+		if fds == nil {
+			return
+		}
+		h.mu.Lock()
+		came, ok := h.waiting[it.Number]
+		if ok {
+			came <- fds // once for each number
+		}
+		h.mu.Unlock()
+		if !ok {
+			closeAll(fds)
+		}
+	}
+}
+
+func (h *handed) close() { h.conn.Close() }
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}
