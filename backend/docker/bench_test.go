@@ -3,7 +3,9 @@ package docker_test
 import (
 	"context"
 	"io"
+	"net"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -93,6 +95,25 @@ func BenchmarkFile(b *testing.B) {
 	}
 }
 
+// BenchmarkLargeFile writes and reads 100 MB, in turns with a file of the machine itself.
+func BenchmarkLargeFile(b *testing.B) {
+	const size = 100e6
+	sb := newSandbox(b, newBackend(b, docker.Options{Limits: backend.Limits{CPUs: -1}}), nil)
+	outside := filepath.Join(b.TempDir(), "f")
+	b.Run("write", func(b *testing.B) {
+		compare(b, size,
+			way{"sandbox", func() error { return benchtest.WriteFile(context.Background(), sb, "f", size) }},
+			way{"os", func() error { return benchtest.WriteLocalFile(outside, size) }},
+		)
+	})
+	b.Run("read", func(b *testing.B) {
+		compare(b, size,
+			way{"sandbox", func() error { return benchtest.ReadFile(context.Background(), sb, "f", size) }},
+			way{"os", func() error { return benchtest.ReadLocalFile(outside, size) }},
+		)
+	})
+}
+
 func BenchmarkStream(b *testing.B) {
 	const size = 64 << 20
 	api := engine(b)
@@ -112,6 +133,45 @@ func pipeExec(argv []string) error {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout = struct{ io.Writer }{io.Discard} // hides every other way to copy
 	return cmd.Run()
+}
+
+// BenchmarkPort connects to a port of a sandbox and reads what comes, in turns with the same
+// server on the machine itself. With no bytes it is the time that a connection takes.
+func BenchmarkPort(b *testing.B) {
+	const size = 64 << 20
+	sb := newSandbox(b, newBackend(b, docker.Options{Limits: backend.Limits{CPUs: -1}}), nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	server := []string{"busybox", "nc", "-ll", "-p", strconv.Itoa(port), "-e", "busybox", "head", "-c", strconv.Itoa(size), "/dev/zero"}
+	if _, err := sb.Start(b.Context(), sandbox.Command{Argv: server}); err != nil {
+		b.Fatal(err)
+	}
+	outside := exec.CommandContext(b.Context(), server[0], server[1:]...)
+	if err := outside.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { outside.Wait() })
+	inSandbox := func() (net.Conn, error) { return sb.Dial(context.Background(), port) }
+	directly := func() (net.Conn, error) { return net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) }
+	for _, dial := range []func() (net.Conn, error){inSandbox, directly} {
+		for began := time.Now(); benchtest.Receive(dial, 0) != nil; time.Sleep(10 * time.Millisecond) {
+			if time.Since(began) > testTime {
+				b.Fatal("a server does not listen")
+			}
+		}
+	}
+	for _, size := range []int64{0, size} {
+		b.Run(strconv.FormatInt(size, 10), func(b *testing.B) {
+			compare(b, size,
+				way{"sandbox", func() error { return benchtest.Receive(inSandbox, size) }},
+				way{"directly", func() error { return benchtest.Receive(directly, size) }},
+			)
+		})
+	}
 }
 
 // From nothing to the first result.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"sync"
@@ -90,6 +91,41 @@ func BenchmarkFile(b *testing.B) {
 	b.ReportMetric(float64(benchtest.Median(write))/float64(benchtest.Median(run)), "write/echo")
 	b.ReportMetric(float64(benchtest.Median(read))/float64(benchtest.Median(run)), "read/echo")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkLargeFile writes and reads 100 MB, in turns with a file of the machine itself.
+func BenchmarkLargeFile(b *testing.B) {
+	const size = 100e6
+	sb := newSandbox(b)
+	outside := filepath.Join(b.TempDir(), "f")
+	for _, op := range []struct {
+		name         string
+		ours, theirs func() error
+	}{
+		{"write",
+			func() error { return benchtest.WriteFile(b.Context(), sb, "f", size) },
+			func() error { return benchtest.WriteLocalFile(outside, size) }},
+		{"read",
+			func() error { return benchtest.ReadFile(b.Context(), sb, "f", size) },
+			func() error { return benchtest.ReadLocalFile(outside, size) }},
+	} {
+		b.Run(op.name, func(b *testing.B) {
+			var ours, theirs []time.Duration
+			for b.Loop() {
+				for _, way := range []struct {
+					do   func() error
+					took *[]time.Duration
+				}{{op.ours, &ours}, {op.theirs, &theirs}} {
+					*way.took = append(*way.took, timed(func() {
+						if err := way.do(); err != nil {
+							b.Fatal(err)
+						}
+					}))
+				}
+			}
+			report(b, benchtest.Median(ours), benchtest.Median(theirs))
+		})
+	}
 }
 
 func echo(b *testing.B, sb sandbox.Sandbox) {
@@ -192,7 +228,7 @@ func timed(f func()) time.Duration {
 // report reports a time, that of os/exec in the same run, and their ratio.
 func report(b *testing.B, ours, theirs time.Duration) {
 	b.ReportMetric(float64(ours.Microseconds()), "µs/ours")
-	b.ReportMetric(float64(theirs.Microseconds()), "µs/os-exec")
+	b.ReportMetric(float64(theirs.Microseconds()), "µs/theirs")
 	b.ReportMetric(float64(ours)/float64(theirs), "ratio")
 	b.ReportMetric(0, "ns/op")
 }

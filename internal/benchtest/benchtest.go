@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -39,6 +40,48 @@ func Stream(ctx context.Context, sb sandbox.Sandbox, cmd sandbox.Command, size i
 			return fmt.Errorf("after %d bytes of %d: %w", got, size, err)
 		}
 	}
+}
+
+// Receive reads so many bytes of what open returns, and closes it.
+func Receive[R io.ReadCloser](open func() (R, error), size int64) error {
+	r, err := open()
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyN(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{r}, size)
+	return errors.Join(err, r.Close())
+}
+
+// WriteFile writes so many bytes to a file of a sandbox, as from a file that is open.
+func WriteFile(ctx context.Context, sb sandbox.Sandbox, name string, size int64) error {
+	return sb.Files().WriteFrom(ctx, name, io.LimitReader(zeros{}, size), nil)
+}
+
+// WriteLocalFile writes so many bytes to a file.
+func WriteLocalFile(name string, size int64) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(struct{ io.Writer }{f}, io.LimitReader(zeros{}, size))
+	return errors.Join(err, f.Close())
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// ReadFile reads a file of a sandbox, which has so many bytes.
+func ReadFile(ctx context.Context, sb sandbox.Sandbox, name string, size int64) error {
+	return Receive(func() (io.ReadCloser, error) { return sb.Files().Open(ctx, name, nil) }, size)
+}
+
+// ReadLocalFile reads a file, which has so many bytes.
+func ReadLocalFile(name string, size int64) error {
+	return Receive(func() (io.ReadCloser, error) { return os.Open(name) }, size)
 }
 
 // Median sorts times, of which there must be one, and returns the one in the middle.

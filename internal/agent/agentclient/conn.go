@@ -28,6 +28,7 @@ type Conn struct {
 	env     []string
 	numbers atomic.Int64 // of inputs, and of what is handed over
 	handed  *handed      // nil when the connection is not direct
+	dialed  sockets      // that were handed over
 	tasks   sync.WaitGroup
 
 	mu   sync.Mutex // guards idle
@@ -77,10 +78,14 @@ func Dial(ctx context.Context, rwc io.ReadWriteCloser, opts Options) (*Conn, err
 	}
 	if c.direct == nil {
 		c.tasks.Go(func() { c.drain(rwc) })
-		c.tasks.Go(c.handed.receive)
+		c.tasks.Go(func() {
+			c.handed.receive()
+			c.session.Close()
+		})
 		c.tasks.Go(func() {
 			<-c.session.CloseChan()
 			c.handed.close()
+			c.dialed.close()
 		})
 	}
 	if opts.Listener != nil {

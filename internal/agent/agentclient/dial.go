@@ -19,7 +19,12 @@ func (c *Conn) Dial(ctx context.Context, port int) (net.Conn, error) {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { stream.SetDeadline(time.Unix(1, 0)) })
-	go wire.Write(stream, &wire.Dial{Port: port}) // it may wait for the connection; reading notices that it failed
+	request := &wire.Dial{Port: port}
+	if c.handed != nil {
+		request.ID = int(c.numbers.Add(1))
+		defer c.handed.expect(request.ID)()
+	}
+	go wire.Write(stream, request) // it may wait for the connection; reading notices that it failed
 	var m wire.Message
 	m, err = wire.NewReader(stream).Next()
 	if answer, ok := m.(*wire.Dialed); ok {
@@ -35,9 +40,16 @@ func (c *Conn) Dial(ctx context.Context, port int) (net.Conn, error) {
 	if !stop() {
 		err = ctx.Err()
 	}
+	if err == nil && request.ID == 0 {
+		return mux.NewConn(stream), nil
+	}
+	go stream.Close()
+	var conn net.Conn
+	if err == nil {
+		conn, err = c.handed.connection(request.ID)
+	}
 	if err != nil {
-		go stream.Close()
 		return nil, c.explain(fmt.Errorf("agent: %w", err))
 	}
-	return mux.NewConn(stream), nil
+	return c.dialed.add(conn.(*net.TCPConn)), nil
 }

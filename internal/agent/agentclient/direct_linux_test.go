@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
 )
@@ -114,6 +115,49 @@ func TestOfferIsTakenOnce(t *testing.T) {
 	defer conn.Close()
 	if conn.Direct() == nil {
 		t.Error("a second service has the socket too")
+	}
+}
+
+// A command whose pipes cannot be taken, since the service has as many files open as it may,
+// does not run, and the next one does.
+func TestNoRoomForPipes(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may look into the agent")
+	}
+	a := launch{direct: true}.start(t)
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	restore := func() { unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) }
+	defer restore()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	var full []*os.File
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			break
+		}
+		full = append(full, f)
+	}
+	full[0].Close() // for one of the two
+	args := nap(90)
+	_, err := a.Start(t.Context(), spec(backend.Spec{Shell: args}))
+	for _, f := range full {
+		f.Close()
+	}
+	restore()
+	if err == nil {
+		t.Error("it runs")
+	}
+	dies(t, args)
+	var out bytes.Buffer
+	p := a.start(t, backend.Spec{Shell: "echo next; sleep 0.1", Stdout: &out})
+	within(t, "the output", p.OutputOver())
+	if out.String() != "next\n" {
+		t.Errorf("the next one printed %q", out.String())
 	}
 }
 

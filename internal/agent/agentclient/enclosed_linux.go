@@ -181,7 +181,7 @@ func (l *Local) dialed(m *wire.Dialed) reply {
 	if err != nil {
 		return reply{err: err}
 	}
-	return reply{dialed: conn.(*net.TCPConn)}
+	return reply{dialed: l.sockets.add(conn.(*net.TCPConn))}
 }
 
 // Listen listens on a port of the loopback address of an enclosed agent's namespace, by

@@ -4,6 +4,7 @@ package agentclient
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -74,8 +75,9 @@ func (h *handed) expect(number int) (forget func()) {
 	}
 }
 
-// take waits for the pipes that come for that number, and has them moved as spec says.
-func (h *handed) take(number int, spec *backend.Spec) (outcome, error) {
+// take waits for the descriptors that come for that number, and returns them as files. There
+// must be so many.
+func (h *handed) take(number, count int) ([]*os.File, error) {
 	h.mu.Lock()
 	came := h.waiting[number]
 	h.mu.Unlock()
@@ -89,6 +91,19 @@ func (h *handed) take(number int, spec *backend.Spec) (outcome, error) {
 			return nil, ErrEnded
 		}
 	}
+	if len(fds) != count {
+		closeAll(fds)
+		return nil, fmt.Errorf("%d descriptors came in place of %d: this process may have too many open", len(fds), count)
+	}
+	files := make([]*os.File, len(fds))
+	for i, fd := range fds {
+		files[i] = os.NewFile(uintptr(fd), "handed over")
+	}
+	return files, nil
+}
+
+// pipes waits for the pipes that come for that number, and has them moved as spec says.
+func (h *handed) pipes(number int, spec *backend.Spec) (outcome, error) {
 	want := 2
 	switch {
 	case spec.Terminal != nil:
@@ -96,13 +111,9 @@ func (h *handed) take(number int, spec *backend.Spec) (outcome, error) {
 	case spec.Stdin != nil:
 		want = 3
 	}
-	if len(fds) != want {
-		closeAll(fds)
-		return nil, errors.New("other pipes came than were to")
-	}
-	files := make([]*os.File, len(fds))
-	for i, fd := range fds {
-		files[i] = os.NewFile(uintptr(fd), "|")
+	files, err := h.take(number, want)
+	if err != nil {
+		return nil, err
 	}
 	streams, err := proc.NewStreams(files, spec)
 	if err != nil {
@@ -111,6 +122,16 @@ func (h *handed) take(number int, spec *backend.Spec) (outcome, error) {
 	o := proc.NewOutcome()
 	o.Follow(streams)
 	return o, nil
+}
+
+// connection waits for the socket that comes for that number.
+func (h *handed) connection(number int) (net.Conn, error) {
+	files, err := h.take(number, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer files[0].Close()
+	return net.FileConn(files[0])
 }
 
 // receive takes what comes, until the socket ends.
@@ -126,8 +147,8 @@ func (h *handed) receive() {
 			return
 		}
 		fds := h.rights.Take(it.Count)
-		if fds == nil {
-			return
+		if fds == nil { // this process has as many open as it may
+			h.rights.Close()
 		}
 		h.mu.Lock()
 		came, ok := h.waiting[it.Number]

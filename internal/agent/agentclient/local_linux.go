@@ -34,6 +34,7 @@ type Local struct {
 	rights   *pool.Rights // for listen
 	pool     *pool.Pool
 	done     chan struct{}
+	sockets  sockets // that were dialled
 
 	mu       sync.Mutex // guards what follows
 	ended    bool
@@ -52,7 +53,7 @@ type request struct {
 type reply struct {
 	number    int // of the request
 	conn      *net.UnixConn
-	dialed    *net.TCPConn
+	dialed    net.Conn
 	listener  net.Listener
 	survivors []backend.Survivor
 	err       error
@@ -243,6 +244,7 @@ func (l *Local) end(err error) {
 	l.pool.Close()
 	l.conn.Close()
 	l.rights.Close()
+	l.sockets.close()
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)

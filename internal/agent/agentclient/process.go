@@ -82,7 +82,7 @@ func (p *process) start(ctx context.Context, frame []byte, handing int) error {
 		if !m.Handed {
 			return nil
 		}
-		if p.out, err = p.conn.handed.take(handing, p.spec); err == nil {
+		if p.out, err = p.conn.handed.pipes(handing, p.spec); err == nil {
 			return nil
 		}
 		err = lost(err)

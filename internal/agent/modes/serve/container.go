@@ -130,7 +130,7 @@ func (c *container) serve(session *yamux.Session, stream *yamux.Stream) {
 	case *wire.Input:
 		c.inputs.put(m.Number, stream)
 	case *wire.Dial:
-		dial(stream, m.Port)
+		c.dial(stream, m)
 	case *wire.Listen:
 		listen(session, stream, m.Port)
 	default:

@@ -166,12 +166,7 @@ func (l *local) dial(m *wire.Dial) {
 		return
 	}
 	defer conn.Close()
-	raw, err := conn.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		l.send(&wire.Dialed{ID: m.ID, Why: err.Error()})
-		return
-	}
-	raw.Control(func(fd uintptr) { l.send(&wire.Dialed{ID: m.ID}, int(fd)) })
+	withFD(conn, func(fd int) error { return l.send(&wire.Dialed{ID: m.ID}, fd) })
 }
 
 // listen hands out a socket that listens on a port of the loopback address.
@@ -184,10 +179,5 @@ func (l *local) listen(m *wire.Listen) error {
 	}
 	defer listener.Close()
 	answer.Port = listener.Addr().(*net.TCPAddr).Port
-	raw, err := listener.(*net.TCPListener).SyscallConn()
-	if err != nil {
-		return err
-	}
-	sendErr := raw.Control(func(fd uintptr) { err = l.send(answer, int(fd)) })
-	return errors.Join(sendErr, err)
+	return withFD(listener.(*net.TCPListener), func(fd int) error { return l.send(answer, fd) })
 }

@@ -18,7 +18,7 @@ import (
 
 // Version is of the messages and their meaning. Sides of different versions do
 // not talk.
-const Version = 5
+const Version = 6
 
 // MaxFrame is the largest frame in bytes. It is more than the kernel takes as
 // arguments and environment, so what does not fit could not be started.

@@ -141,7 +141,8 @@ type Started struct {
 	Handed bool
 }
 
-// Handed comes with so many descriptors of the command whose Start had the same number.
+// Handed comes with so many descriptors, which are for the Start or the Dial that had the same
+// number.
 type Handed struct {
 	Number, Count int
 }
@@ -207,8 +208,8 @@ type Input struct{ Number int }
 
 // Dial asks for a connection to a TCP port of the loopback address. It is the first
 // message on a stream, and the answer is Dialed, after which the stream is that
-// connection. Or it is asked of an agent on the same machine: the answer has the same ID,
-// and comes with the connection's socket.
+// connection; or its socket is Handed over, where ID is the number for that, and not 0. Or it is
+// asked of an agent beside the service: the answer has the same ID, and comes with the socket.
 type Dial struct {
 	ID   int
 	Port int
