@@ -7,6 +7,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"sync"
@@ -227,8 +228,14 @@ func (p *Pool) spawn() {
 	case err == nil:
 		p.spawnLocked()
 	case len(p.waiting) > 0:
-		p.waiting[0] <- result{err: err}
-		p.waiting = p.waiting[1:]
+		n := 1
+		if errors.Is(unstarted(err), backend.NoResources) {
+			n = len(p.waiting) // to find that out for each of them would take a fraction of a second each time
+		}
+		for _, w := range p.waiting[:n] {
+			w <- result{err: err}
+		}
+		p.waiting = p.waiting[n:]
 		p.spawnLocked()
 	}
 }

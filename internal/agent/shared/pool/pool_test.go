@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,6 +46,38 @@ func (f *fakeSpawner) Spawn() (*net.UnixConn, int, error) {
 }
 
 func (f *fakeSpawner) KillOrphans(int, int64) ([]backend.Survivor, error) { return nil, nil }
+
+// A fullMachine has no room for a supervisor, which shows after a moment.
+type fullMachine struct{ asked atomic.Int32 }
+
+func (f *fullMachine) Spawn() (*net.UnixConn, int, error) {
+	f.asked.Add(1)
+	time.Sleep(100 * time.Millisecond)
+	return nil, 0, syscall.EAGAIN
+}
+
+func (f *fullMachine) KillOrphans(int, int64) ([]backend.Survivor, error) { return nil, nil }
+
+// Where there is no room for a supervisor, all who wait for one learn that at once, and not
+// one after the other.
+func TestNoRoom(t *testing.T) {
+	f := new(fullMachine)
+	p := pool.New(f, pool.Idle{Ready: 1, Kept: 4, Most: 10})
+	defer p.Close()
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			_, err := p.Start(context.Background(), &wire.Start{}, &backend.Spec{Stdout: io.Discard, Stderr: io.Discard})
+			if !errors.Is(err, backend.NoResources) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := f.asked.Load(); n > 12 {
+		t.Errorf("it was tried %d times for 40 commands", n)
+	}
+}
 
 // atOnce starts n commands at the same time.
 func atOnce(t *testing.T, p *pool.Pool, n int) {
