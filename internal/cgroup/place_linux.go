@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -15,21 +16,35 @@ import (
 // beginning. To move it there later would wait for every processor of the machine, some
 // 10 ms.
 func (p Place) Start(sys *syscall.SysProcAttr, start func() error) error {
+	return (*Entrance)(nil).Start(p, sys, start)
+}
+
+// An Entrance is for whoever starts one process after the other, mostly in the same group:
+// it keeps the files open that a thread moves by, since opening them takes twice as long as
+// moving. The zero value is ready to use, and nil keeps nothing. It is for one goroutine.
+type Entrance struct {
+	place   Place // that in and out lead to
+	in, out []int // the files of the groups, and of those above the service's
+}
+
+// Start is [Place.Start].
+func (e *Entrance) Start(p Place, sys *syscall.SysProcAttr, start func() error) error {
 	switch {
 	case len(p.Dirs) == 0:
 		return start()
 	case p.Version == 2:
 		return p.startInto(sys, start)
+	case e == nil:
+		e = &Entrance{}
+		defer e.Close()
 	}
 	// A child is where the thread is that forks it, and a thread moves itself at no cost.
 	runtime.LockOSThread()
-	err := p.each(func(dir string) error { return moveThread(dir) })
+	err := e.enter(p)
 	if err == nil {
 		err = start()
 	}
-	// Each group is in one of the service's, which is in the one that the service is in.
-	left := p.each(func(dir string) error { return moveThread(filepath.Dir(filepath.Dir(dir))) })
-	if left == nil { // otherwise the thread ends with its goroutine
+	if left := moveThread(e.out); left == nil { // otherwise the thread ends with its goroutine
 		runtime.UnlockOSThread()
 	}
 	return err
@@ -45,27 +60,43 @@ func (p Place) startInto(sys *syscall.SysProcAttr, start func() error) error {
 	return start()
 }
 
-func (p Place) each(f func(dir string) error) error {
+// enter moves the calling thread to a place of the first version.
+func (e *Entrance) enter(p Place) error {
+	if slices.Equal(e.place.Dirs, p.Dirs) && moveThread(e.in) == nil {
+		return nil
+	}
+	e.Close() // of another place, or of groups of the same names that were removed
+	e.place = p
 	for _, dir := range p.Dirs {
-		if err := f(dir); err != nil {
-			return err
+		// Each group is in one of the service's, which is in the one that the service is in.
+		for dir, files := range map[string]*[]int{dir: &e.in, filepath.Dir(filepath.Dir(dir)): &e.out} {
+			path := filepath.Join(dir, "tasks")
+			fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return &os.PathError{Op: "open", Path: path, Err: err}
+			}
+			*files = append(*files, fd)
+		}
+	}
+	return moveThread(e.in)
+}
+
+// moveThread moves the calling thread to groups of the first version, by their files.
+func moveThread(tasks []int) error {
+	for _, fd := range tasks {
+		if _, err := unix.Write(fd, []byte("0")); err != nil {
+			return os.NewSyscallError("write tasks", err)
 		}
 	}
 	return nil
 }
 
-// moveThread moves the calling thread to a group of the first version.
-func moveThread(dir string) error {
-	path := filepath.Join(dir, "tasks")
-	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: path, Err: err}
+// Close closes the files.
+func (e *Entrance) Close() {
+	for _, fd := range slices.Concat(e.in, e.out) {
+		unix.Close(fd)
 	}
-	defer unix.Close(fd)
-	if _, err := unix.Write(fd, []byte("0")); err != nil {
-		return &os.PathError{Op: "write", Path: path, Err: err}
-	}
-	return nil
+	*e = Entrance{}
 }
 
 // mayStartInto reports whether processes can be started in groups of the second version,

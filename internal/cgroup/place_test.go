@@ -100,6 +100,45 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// One goes from group to group, and into another of the same name.
+func TestEntrance(t *testing.T) {
+	name := fmt.Sprintf("sandbox-test-entrance-%d", os.Getpid())
+	parent, err := cgroup.NewParent(name)
+	if err != nil {
+		t.Skipf("the process may not make control groups: %v", err)
+	}
+	defer func() {
+		if err := parent.Remove(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var e cgroup.Entrance
+	defer e.Close()
+	for _, one := range []string{"a", "a", "b", "a"} {
+		group, err := parent.New(one, backend.Limits{PIDs: 9, Memory: 1 << 30})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			var out strings.Builder
+			cmd := exec.Command("/bin/sh", "-c", "cat /proc/$$/cgroup")
+			cmd.Stdout, cmd.SysProcAttr = &out, &syscall.SysProcAttr{}
+			if err := e.Start(group.Place(), cmd.SysProcAttr, cmd.Start); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+			if n := strings.Count(out.String(), "/"+name+"/"+one+"\n"); n != len(group.Place().Dirs) {
+				t.Errorf("in %d of %d groups:\n%s", n, len(group.Place().Dirs), &out)
+			}
+		}
+		if err := group.Remove(); err != nil { // refused while a thread is in it
+			t.Error(err)
+		}
+	}
+}
+
 // The second version has a call of its own for it.
 func TestStartUnified(t *testing.T) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")

@@ -26,8 +26,10 @@ type Command struct {
 	// supports it.
 	Credential *syscall.Credential
 
-	// Group is the control group that it starts in. Only Linux supports it.
-	Group cgroup.Place
+	// Group is the control group that it starts in, and Entrance, if not nil, what keeps files
+	// of that open for the next. Only Linux supports them.
+	Group    cgroup.Place
+	Entrance *cgroup.Entrance
 }
 
 // Start starts the command in a session and process group of its own, with files
@@ -53,7 +55,7 @@ func (c *Command) Start(files []uintptr) (int, error) {
 	var pid int
 	var err error
 	sys := &syscall.SysProcAttr{Setsid: true, Setctty: c.Terminal, Credential: c.Credential}
-	groupErr := c.Group.Start(sys, func() error {
+	groupErr := c.Entrance.Start(c.Group, sys, func() error {
 		withDefaultSignals(func() {
 			pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{Dir: c.Dir, Env: env, Files: files, Sys: sys})
 		})

@@ -25,6 +25,7 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/modes/harden"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+	"github.com/sandbox-go/sandbox/internal/cgroup"
 	"github.com/sandbox-go/sandbox/internal/proc"
 )
 
@@ -86,6 +87,8 @@ type supervisor struct {
 
 	terminal bool // the command has one
 
+	entrance cgroup.Entrance // to the group of the last command
+
 	mu     sync.Mutex // guards conn's writing, and what is to be written
 	out    []byte
 	rights []int // go with out
@@ -125,7 +128,10 @@ func (s *supervisor) serve() error {
 
 // start starts the command and hands its pipes to the owner.
 func (s *supervisor) start(m *wire.Start) error {
-	cmd := proc.Command{Shell: m.Shell, Argv: m.Argv, Dir: m.Dir, Env: m.Env, Group: m.Group, Terminal: m.Terminal != nil}
+	cmd := proc.Command{
+		Shell: m.Shell, Argv: m.Argv, Dir: m.Dir, Env: m.Env,
+		Group: m.Group, Entrance: &s.entrance, Terminal: m.Terminal != nil,
+	}
 	s.terminal = cmd.Terminal
 	for _, dir := range m.Open {
 		if err := unix.Chmod(dir, unix.S_ISVTX|0o777); err != nil {
