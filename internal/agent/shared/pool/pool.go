@@ -36,11 +36,16 @@ var ErrClosed = peer.ErrEnded
 // maxSpawning is how many supervisors are started at once.
 const maxSpawning = 4
 
+// aheadDelay is how long a command may take before another supervisor is made ready for the
+// next one. Most have given theirs back by then, and to start one meanwhile would take them
+// more time than they need.
+const aheadDelay = 20 * time.Millisecond
+
 // Idle says how many supervisors a Pool has that have nothing to do. A Go program takes
 // longer to start than most commands, so those that were just used are kept: where
 // commands come one after the other, that is as many as run at once.
 type Idle struct {
-	Ready int // are started ahead of need, and always kept
+	Ready int // are started ahead of need, soon after they are missing, and always kept
 	Kept  int // are kept for the time Quiet
 	Most  int // are kept for the time Brief
 
@@ -58,6 +63,8 @@ type Pool struct {
 	idle     []*supervisor // the last is used first: its memory is warm. The first is idle for longest
 	trimming *time.Timer   // calls trim
 	due      time.Time     // when trimming fires; zero when it does not
+	ahead    *time.Timer   // starts what is to be ready
+	planned  bool          // ahead fires
 	waiting  []chan result
 	spawning int
 	closed   bool
@@ -73,9 +80,11 @@ func New(n Spawner, sizes Idle) *Pool {
 	p := &Pool{spawner: n, sizes: sizes, all: make(map[*supervisor]bool)}
 	p.trimming = time.AfterFunc(time.Hour, p.trim)
 	p.trimming.Stop()
+	p.ahead = time.AfterFunc(time.Hour, p.spawnAhead)
+	p.ahead.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.spawnLocked()
+	p.spawnLocked(sizes.Ready)
 	return p
 }
 
@@ -85,6 +94,7 @@ func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.trimming.Stop()
+	p.ahead.Stop()
 	for s := range p.all {
 		s.conn.Close()
 	}
@@ -109,13 +119,13 @@ func (p *Pool) get(ctx context.Context) (*supervisor, error) {
 	if n := len(p.idle); n > 0 {
 		s := p.idle[n-1]
 		p.idle = p.idle[:n-1]
-		p.spawnLocked()
+		p.planLocked()
 		p.mu.Unlock()
 		return s, nil
 	}
 	w := make(chan result, 1)
 	p.waiting = append(p.waiting, w)
-	p.spawnLocked()
+	p.spawnLocked(len(p.waiting))
 	p.mu.Unlock()
 	select {
 	case r := <-w:
@@ -204,16 +214,27 @@ func (p *Pool) giveUp(s *supervisor, uid int64) ([]backend.Survivor, error) {
 	return p.spawner.KillOrphans(s.number, uid)
 }
 
-// spawnLocked starts as many supervisors as are missing: those that are waited for first.
-func (p *Pool) spawnLocked() {
-	missing := len(p.waiting)
-	if missing == 0 {
-		missing = p.sizes.Ready - len(p.idle)
-	}
+// spawnLocked starts supervisors until so many are being started.
+func (p *Pool) spawnLocked(missing int) {
 	for !p.closed && p.spawning < min(missing, maxSpawning) {
 		p.spawning++
 		p.tasks.Go(p.spawn)
 	}
+}
+
+// planLocked has what is to be ready started soon, if it is missing then.
+func (p *Pool) planLocked() {
+	if !p.closed && !p.planned && len(p.idle) < p.sizes.Ready {
+		p.planned = true
+		p.ahead.Reset(aheadDelay)
+	}
+}
+
+func (p *Pool) spawnAhead() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.planned = false
+	p.spawnLocked(max(p.sizes.Ready-len(p.idle), len(p.waiting)))
 }
 
 func (p *Pool) spawn() {
@@ -224,10 +245,7 @@ func (p *Pool) spawn() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.spawning--
-	switch {
-	case err == nil:
-		p.spawnLocked()
-	case len(p.waiting) > 0:
+	if err != nil && len(p.waiting) > 0 {
 		n := 1
 		if errors.Is(unstarted(err), backend.NoResources) {
 			n = len(p.waiting) // to find that out for each of them would take a fraction of a second each time
@@ -236,7 +254,10 @@ func (p *Pool) spawn() {
 			w <- result{err: err}
 		}
 		p.waiting = p.waiting[n:]
-		p.spawnLocked()
+	}
+	p.spawnLocked(len(p.waiting))
+	if err == nil {
+		p.planLocked()
 	}
 }
 

@@ -18,9 +18,10 @@ import (
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
 )
 
-// A fakeSpawner starts goroutines that refuse every command, after a moment.
+// A fakeSpawner starts goroutines that refuse every command, after the time that it takes.
 type fakeSpawner struct {
 	t             *testing.T
+	takes         time.Duration
 	spawned, live atomic.Int32
 	all           sync.WaitGroup
 }
@@ -38,7 +39,7 @@ func (f *fakeSpawner) Spawn() (*net.UnixConn, int, error) {
 			if _, err := r.Next(); err != nil {
 				return
 			}
-			time.Sleep(20 * time.Millisecond) // so that others are needed too
+			time.Sleep(f.takes)
 			wire.Write(theirs, &wire.Refused{Err: backend.StartError{Reason: backend.NotFound}})
 		}
 	})
@@ -96,14 +97,14 @@ func atOnce(t *testing.T, p *pool.Pool, n int) {
 // What was used at once is kept for as long as it is used again and again, but for a few
 // no longer than the quiet time.
 func TestKept(t *testing.T) {
-	f := &fakeSpawner{t: t}
-	p := pool.New(f, pool.Idle{Ready: 1, Kept: 4, Most: 10, Quiet: 800 * time.Millisecond, Brief: 200 * time.Millisecond})
+	f := &fakeSpawner{t: t, takes: 20 * time.Millisecond} // so that others are needed too
+	p := pool.New(f, pool.Idle{Ready: 1, Kept: 4, Most: 10, Quiet: 1200 * time.Millisecond, Brief: 500 * time.Millisecond})
 	defer f.all.Wait()
 	defer p.Close()
 	atOnce(t, p, 8)
 	spawned := f.spawned.Load()
 	for range 5 {
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
 		atOnce(t, p, 8)
 	}
 	if now := f.spawned.Load(); now > spawned+1 { // one more may have been made ready meanwhile
@@ -120,6 +121,31 @@ func TestKept(t *testing.T) {
 			if n := f.live.Load(); n != want {
 				t.Errorf("%d are kept after the brief time, want %d", n, want)
 			}
+		}
+	}
+}
+
+// Commands that end at once, one after the other, need one supervisor. While one takes
+// longer, the next one's is made ready.
+func TestReady(t *testing.T) {
+	const long = 300 * time.Millisecond
+	for _, takes := range []time.Duration{0, long} {
+		f := &fakeSpawner{t: t, takes: takes}
+		p := pool.New(f, pool.Idle{Ready: 1, Kept: 2, Most: 2, Quiet: time.Minute})
+		longest := time.Duration(0)
+		for range 3 {
+			begin := time.Now()
+			atOnce(t, p, 1)
+			longest = max(longest, time.Since(begin))
+		}
+		n := f.spawned.Load()
+		p.Close()
+		f.all.Wait()
+		switch {
+		case takes == long && n != 2:
+			t.Errorf("%d supervisors were started for long commands, want 2", n)
+		case takes == 0 && n != 1 && longest < 5*time.Millisecond:
+			t.Errorf("%d supervisors were started for short commands, want 1", n)
 		}
 	}
 }
