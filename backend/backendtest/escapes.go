@@ -35,6 +35,11 @@ func escapeCases() []Case {
 		needs: needShell | needDedicatedUser,
 		run:   aKillOfAllStaysInside,
 	}, {
+		Name:  "the-agent-is-not-signalled",
+		Rule:  "Where Info says ProtectedAgent, the sandbox lives, and the next command runs, after a command has killed every process and thread that it can.",
+		needs: needShell | needProc,
+		run:   theAgentIsNotSignalled,
+	}, {
 		Name:  "zombies-are-reaped",
 		Rule:  "Orphans that end are reaped: no zombies collect in the sandbox.",
 		needs: needShell | needProc | needSupervisor,
@@ -114,6 +119,21 @@ func aKillOfAllStaysInside(s *subject) {
 	s.completed(s.run(print("on")), 0, "on", "")
 	other.beats("other")
 	s.ended(s.in(sb).cancel(going), sandbox.Cancelled, none)
+}
+
+func theAgentIsNotSignalled(s *subject) {
+	if !s.Info().Backend.ProtectedAgent {
+		s.Skip("it needs an agent that commands cannot signal")
+	}
+	for _, signal := range []string{"KILL", "TERM"} {
+		// What watches over the command may be killed too, so how it ends is not looked at.
+		s.shell(`
+for t in /proc/[0-9]*/task/[0-9]*; do
+	[ "${t##*/}" = $$ ] || kill -` + signal + ` "${t##*/}"
+done 2>/dev/null
+kill -` + signal + ` -1`)
+		s.completed(s.run(print("on")), 0, "on", "")
+	}
 }
 
 func zombiesAreReaped(s *subject) {

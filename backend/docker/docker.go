@@ -144,6 +144,7 @@ func (b *Backend) Info() backend.Info {
 		Containment:      backend.ContainmentSupervisor,
 		DedicatedUser:    true,
 		DedicatedFiles:   true,
+		ProtectedAgent:   true,
 		DedicatedNetwork: ownNetwork(b.opts.Network),
 		Terminal:         true,
 		Files:            true,

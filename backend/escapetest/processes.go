@@ -38,12 +38,16 @@ func processAttacks() []Attack {
 			return nil
 		},
 	}, {
-		Name: "the-first-process-is-closed", Rule: "A command can neither trace nor read what watches over it, nor enter its namespaces.", promise: files,
+		Name: "the-first-process-is-closed", Rule: "A command can neither trace nor read what watches over it, nor limit its time, nor enter its namespaces.", promise: files,
 		try: func(*scene) error {
 			runtime.LockOSThread()
 			for _, pid := range []int{1, unix.Getppid()} {
 				if err := unix.PtraceSeize(pid); err == nil {
 					return fmt.Errorf("process %d can be traced", pid)
+				}
+				var limit unix.Rlimit
+				if err := unix.Prlimit(pid, unix.RLIMIT_CPU, nil, &limit); err == nil && unix.Prlimit(pid, unix.RLIMIT_CPU, &limit, nil) == nil {
+					return fmt.Errorf("process %d can be given a limit of its time, which would end it", pid)
 				}
 				var b [8]byte
 				local := []unix.Iovec{{Base: &b[0], Len: 8}}

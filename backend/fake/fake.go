@@ -97,6 +97,7 @@ func (b *Backend) Info() backend.Info {
 		DedicatedFiles:   true,
 		DedicatedNetwork: true,
 		DedicatedKernel:  true,
+		ProtectedAgent:   true,
 		OOM:              true,
 		Terminal:         true,
 		Files:            true,

@@ -72,6 +72,11 @@ func (p *place) dial(ctx context.Context, fresh bool, opts agentclient.Options) 
 		}
 		return nil, fmt.Errorf("kubernetes: connect to the agent in pod %s: %w%s", p.name, p.b.clusterError(err), said)
 	}
+	if conn.Protected() {
+		p.b.protected.Store(true)
+	} else {
+		p.b.unprotected.Store(true)
+	}
 	go p.b.ping(conn)
 	return &contained.Connection{
 		Conn: conn,

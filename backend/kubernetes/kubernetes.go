@@ -56,6 +56,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -96,6 +97,9 @@ type Backend struct {
 	// pingEvery is how often an agent is asked whether it is there, so that nobody on the
 	// way takes its connection for idle, and pingTime how long it may take to answer.
 	pingEvery, pingTime time.Duration
+
+	// Whether there was an agent that commands cannot signal, and one that they can.
+	protected, unprotected atomic.Bool
 
 	alive context.Context // ends when Close is called
 	stop  context.CancelCauseFunc
@@ -153,6 +157,7 @@ func (b *Backend) Info() backend.Info {
 		Containment:      backend.ContainmentSupervisor,
 		DedicatedUser:    b.opts.PodSecurity == Baseline,
 		DedicatedFiles:   true,
+		ProtectedAgent:   b.opts.PodSecurity == Baseline || b.protected.Load() && !b.unprotected.Load(),
 		DedicatedNetwork: true,
 		DedicatedKernel:  false,
 		OOM:              b.opts.SingleProcessOOMKill,
@@ -168,8 +173,14 @@ func (b *Backend) Info() backend.Info {
 	if b.opts.RuntimeClass == "" {
 		info.Caveats = append(info.Caveats, "Sandboxes share the kernel of their node, unless the cluster's default runtime says otherwise. Name another RuntimeClass for commands that may attack it.")
 	}
-	if b.opts.PodSecurity == Restricted {
-		info.Caveats = append(info.Caveats, "The agent runs as the commands' user: a command cannot look into it, but can end it, or the sandbox, and what else runs there has failed then. PodSecurity Baseline keeps them apart.")
+	switch {
+	case b.opts.PodSecurity != Restricted:
+	case info.ProtectedAgent:
+		info.Caveats = append(info.Caveats, "The agent runs as the commands' user: a command can neither look into it nor signal it, but can end what watches over the other commands of its sandbox, which have failed then.")
+	case b.unprotected.Load():
+		info.Caveats = append(info.Caveats, "The agent runs as the commands' user: a command cannot look into it, but can end it, or the sandbox, and what else runs there has failed then: a node's kernel does not keep it from that (Landlock, Linux 6.12). PodSecurity Baseline keeps them apart.")
+	default:
+		info.Caveats = append(info.Caveats, "The agent runs as the commands' user: a command cannot look into it, but can end it where the node's kernel does not keep it from that (Landlock, Linux 6.12), which is known from the first sandbox on. PodSecurity Baseline keeps them apart.")
 	}
 	if !b.opts.SingleProcessOOMKill {
 		info.Caveats = append(info.Caveats, "Which processes were killed for memory is not told: the kernel may kill the whole sandbox.")

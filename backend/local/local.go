@@ -164,13 +164,14 @@ type identity struct {
 // Info says what is promised on this machine, and as this user.
 func (b *Backend) Info() backend.Info {
 	info := backend.Info{
-		Name:          "local",
-		Containment:   b.runner.containment(),
-		DedicatedUser: b.users != nil,
-		Terminal:      true,
-		Ports:         true,
-		OOM:           b.groups != nil,
-		Caveats:       append([]string{"Commands see the machine's files, network and processes."}, b.limited()...),
+		Name:           "local",
+		Containment:    b.runner.containment(),
+		DedicatedUser:  b.users != nil,
+		ProtectedAgent: b.users != nil,
+		Terminal:       true,
+		Ports:          true,
+		OOM:            b.groups != nil,
+		Caveats:        append([]string{"Commands see the machine's files, network and processes."}, b.limited()...),
 	}
 	info.Files = b.users == nil || info.Containment == backend.ContainmentSupervisor
 	if b.users == nil {

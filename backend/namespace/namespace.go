@@ -84,6 +84,7 @@ func (b *Backend) Info() backend.Info {
 		Containment:      backend.ContainmentSupervisor,
 		DedicatedUser:    b.users.dedicated(),
 		DedicatedFiles:   true,
+		ProtectedAgent:   true,
 		DedicatedNetwork: true,
 		Terminal:         true,
 		Files:            true,

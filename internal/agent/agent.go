@@ -13,7 +13,10 @@
 //	modes/serve       the agent of a container, or that    agentclient, supervise
 //	                  beside the service
 //	modes/supervise   a supervisor: one per command        serve, or beside the service agentclient
-//	modes/harden      pid1, serve and supervise            nobody
+//	modes/forkserver  the parent's stand-in that starts    serve
+//	                  supervisors of a serve that is not
+//	                  root, see there
+//	modes/harden      all of these                         nobody
 //	shared/wire       all of them: the messages            -
 //	shared/mux        agentclient and serve: many streams  -
 //	                  of one connection
@@ -47,7 +50,8 @@ const (
 // that is [Fresh] it may follow the image's links, and
 // lets the user write to home and /tmp whatever the image says of them. Where it
 // cannot, it says [Unusable] on stderr and ends. It may run as an ordinary user too: then
-// commands run as the same one, and home must be the user's own already.
+// commands run as the same one, and home must be the user's own already; where the kernel
+// can keep them from signalling the agent, it does.
 func ServeCommand(path, home, user string, flags ...ServeFlag) []string {
 	argv := []string{path, "serve", home, user}
 	for _, f := range flags {

@@ -24,9 +24,16 @@ import (
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent"
 	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if agent := os.Getenv(asKiller); agent != "" {
+		kill(agent)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // user is who commands run as: somebody who has nothing, or the tests' own user.
 func user() string {
@@ -68,6 +75,7 @@ type launch struct {
 	env    []string
 	flags  []agent.ServeFlag
 	direct bool      // the agent is spoken with directly where that can be
+	uid    uint32    // whose the agent is; 0 is the tests' own user
 	said   io.Writer // takes what it says on stdout too, unless nil
 }
 
@@ -77,7 +85,7 @@ func (l launch) start(t testing.TB) *agentProcess {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "sandbox-agent")
+	path := filepath.Join(programtest.PublicDir(t), "sandbox-agent")
 	if err := os.WriteFile(path, program, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -86,6 +94,9 @@ func (l launch) start(t testing.TB) *agentProcess {
 	cmd.Env = append([]string{}, l.env...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if l.uid > 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: l.uid, Gid: l.uid}
+	}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

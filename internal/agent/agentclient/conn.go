@@ -195,6 +195,9 @@ func (c *Conn) Limits() backend.Limits {
 	return backend.Limits{Memory: c.limits.Memory, CPUs: c.limits.CPUs, PIDs: c.limits.PIDs}
 }
 
+// Protected reports whether the kernel keeps commands from signalling the agent.
+func (c *Conn) Protected() bool { return c.limits.Protected }
+
 // Environ returns the environment of the agent, KEY=VALUE; nil where it was not started
 // with agent.TellEnvironment.
 func (c *Conn) Environ() []string { return c.env }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/sandbox-go/sandbox/internal/agent/modes/forkserver"
 	"github.com/sandbox-go/sandbox/internal/agent/modes/harden"
 	"github.com/sandbox-go/sandbox/internal/agent/modes/namespace"
 	"github.com/sandbox-go/sandbox/internal/agent/modes/pid1"
@@ -29,6 +30,8 @@ func main() {
 	switch mode {
 	case "supervise":
 		err = supervise.Main(len(os.Args) > 2)
+	case "forkserver":
+		err = forkserver.Main(len(os.Args) > 2)
 	case "local":
 		err = serve.Local()
 	case "serve":

@@ -69,8 +69,8 @@ func setName() error {
 // Commands takes from the calling thread what commands must never get: the
 // thread that starts them must call it, and be locked.
 func Commands() error {
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return failed("prctl(PR_SET_NO_NEW_PRIVS)", err, permit)
+	if err := noNewPrivileges(); err != nil {
+		return err
 	}
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
@@ -86,6 +86,14 @@ func Commands() error {
 		}
 	}
 	return dropInheritable()
+}
+
+// noNewPrivileges keeps the calling thread, and what it starts, from getting privileges.
+func noNewPrivileges() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return failed("prctl(PR_SET_NO_NEW_PRIVS)", err, permit)
+	}
+	return nil
 }
 
 // bounded reports whether a capability is in the calling thread's bounding set.

@@ -45,22 +45,58 @@ func Writable(trees, files []string) error {
 		truncate = unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}
 	rules := unix.LandlockRulesetAttr{Handled_access_fs: writeTree | devices | truncate}
-	if version >= 6 {
+	if version >= scopeABI {
 		rules.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)), unsafe.Sizeof(rules), 0)
-	if errno != 0 {
-		return failed("landlock_create_ruleset", errno, permit)
+	set, err := ruleset(&rules)
+	if err != nil {
+		return err
 	}
-	defer unix.Close(int(set))
+	defer unix.Close(set)
 	for access, paths := range map[uint64][]string{writeTree | truncate: trees, writeFile | truncate: files} {
 		for _, path := range paths {
-			if err := allow(int(set), path, access, writeFile|truncate); err != nil {
+			if err := allow(set, path, access, writeFile|truncate); err != nil {
 				return err
 			}
 		}
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, set, 0, 0); errno != 0 {
+	return restrict(set)
+}
+
+// scopeABI is the first that knows whom a process may signal: Linux 6.12.
+const scopeABI = 6
+
+// CanScope reports whether the kernel has what Scoped uses.
+func CanScope() bool { return abi() >= scopeABI }
+
+// Scoped has the kernel refuse to the calling thread, and to what it starts from then on, to
+// signal or trace anybody else, or to set a process's limits but its own. They get no new
+// privileges.
+func Scoped() error {
+	if err := noNewPrivileges(); err != nil {
+		return err
+	}
+	if err := OwnLimits(); err != nil {
+		return err
+	}
+	set, err := ruleset(&unix.LandlockRulesetAttr{Scoped: unix.LANDLOCK_SCOPE_SIGNAL})
+	if err != nil {
+		return err
+	}
+	defer unix.Close(set)
+	return restrict(set)
+}
+
+func ruleset(rules *unix.LandlockRulesetAttr) (int, error) {
+	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(rules)), unsafe.Sizeof(*rules), 0)
+	if errno != 0 {
+		return -1, failed("landlock_create_ruleset", errno, permit)
+	}
+	return int(set), nil
+}
+
+func restrict(set int) error {
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(set), 0, 0); errno != 0 {
 		return failed("landlock_restrict_self", errno, permit)
 	}
 	return nil

@@ -167,6 +167,11 @@ func restrict(e *wire.Enter) error {
 			return err
 		}
 	}
+	if e.UID < 0 { // commands have the agent's number
+		if err := harden.OwnLimits(); err != nil {
+			return err
+		}
+	}
 	return filter(e.Filter)
 }
 

@@ -56,6 +56,9 @@ func Container(home, user string, flags ...wire.ServeFlag) error {
 	}
 	defer n.close()
 	provide(true)
+	if mustScope() {
+		n.scope()
+	}
 	if slices.Contains(flags, wire.Alone) {
 		if err := endOthers(); err != nil {
 			return err
@@ -80,6 +83,7 @@ func Container(home, user string, flags ...wire.ServeFlag) error {
 		}
 	}
 	seen := limits()
+	seen.Protected = n.scoped || os.Geteuid() == 0
 	if err := wire.Write(conn, seen); err != nil {
 		return err
 	}
@@ -151,13 +155,19 @@ func (s *shared) Spawn() (*net.UnixConn, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	f := os.NewFile(uintptr(fd), "supervisor")
+	conn, err := unixConn(fd)
+	return conn, number, err
+}
+
+// unixConn makes a connection of a socket, which is no longer the caller's.
+func unixConn(fd int) (*net.UnixConn, error) {
+	f := os.NewFile(uintptr(fd), "socket")
 	defer f.Close()
 	conn, err := net.FileConn(f)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	return conn.(*net.UnixConn), number, nil
+	return conn.(*net.UnixConn), nil
 }
 
 // KillOrphans implements [pool.Spawner].

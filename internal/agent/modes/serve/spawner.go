@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"syscall"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,7 +24,11 @@ type spawner struct {
 	supervisors map[int]int // their numbers by pid; guarded by children
 	as          *proc.UserSignaler
 	null, locks int
-	supervise   []string // the command line of a supervisor
+	contained   bool // as newSpawner says
+	scoped      bool // supervisors cannot signal the agent
+
+	mu     sync.Mutex  // guards server, and makes supervisors of it one by one
+	server *forkServer // starts supervisors where they are scoped; nil while there is none
 }
 
 // newSpawner returns a spawner. Contained is told to supervisors.
@@ -46,10 +50,7 @@ func newSpawner(contained bool) (*spawner, error) {
 		as:          proc.NewUserSignaler(locks),
 		null:        null,
 		locks:       locks,
-		supervise:   []string{"sandbox-agent", "supervise"},
-	}
-	if contained {
-		n.supervise = append(n.supervise, "contained")
+		contained:   contained,
 	}
 	n.children.Spare = func(pid int) bool {
 		_, ok := n.supervisors[pid]
@@ -61,34 +62,41 @@ func newSpawner(contained bool) (*spawner, error) {
 
 // spawn starts the supervisor of that number and returns the socket to it.
 func (n *spawner) spawn(number int) (int, error) {
+	if n.scoped {
+		return n.spawnScoped(number)
+	}
+	return socketTo(func(theirs int) error {
+		return n.children.Start(func() error {
+			// Who forks keeps a processor until the child executes, and that may wait for memory.
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1))
+			_, err := n.fork("supervise", number, theirs)
+			return err
+		})
+	})
+}
+
+// socketTo calls f with one end of a socket, and returns the other.
+func socketTo(f func(theirs int) error) (int, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(pair[1])
-	files := []uintptr{uintptr(n.null), uintptr(n.null), uintptr(pair[1])}
-	files = append(files, make([]uintptr, 2)...)
-	files[supervise.Socket] = uintptr(pair[1])
-	files[supervise.Locks] = uintptr(n.locks)
-	err = n.children.Start(func() error {
-		// Who forks keeps a processor until the child executes, and that may wait for memory.
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1))
-		pid, err := syscall.ForkExec("/proc/self/exe", n.supervise, &syscall.ProcAttr{
-			Dir:   "/",
-			Env:   []string{},
-			Files: files,
-			Sys:   &syscall.SysProcAttr{Setsid: true},
-		})
-		if err == nil {
-			n.supervisors[pid] = number
-		}
-		return err
-	})
-	if err != nil {
+	if err := f(pair[1]); err != nil {
 		unix.Close(pair[0])
 		return -1, err
 	}
 	return pair[0], nil
+}
+
+// fork starts a process of the agent in that mode, as supervisor of that number. Children.Start
+// must have called the caller.
+func (n *spawner) fork(mode string, number, socket int) (int, error) {
+	pid, err := supervise.Start(mode, supervise.Files{Null: n.null, Socket: socket, Locks: n.locks}, n.contained, 0)
+	if err == nil {
+		n.supervisors[pid] = number
+	}
+	return pid, err
 }
 
 // killOrphans kills the orphans there are, and the supervisor of that number before, which
@@ -134,6 +142,11 @@ const closeTime = 12 * time.Second
 // close waits for the supervisors to end, which their owners' sockets have told
 // them to, and kills what is left. One that is stopped cannot end by itself.
 func (n *spawner) close() {
+	n.mu.Lock()
+	if n.server != nil {
+		n.server.conn.Close()
+	}
+	n.mu.Unlock()
 	for begin := time.Now(); n.busy() && time.Since(begin) < closeTime; {
 		n.children.Hold(func() {
 			for pid := range n.supervisors {

@@ -291,7 +291,7 @@ func (p *Peer) Begin(ctx context.Context, send func() error, next func() (wire.M
 		m, err := next()
 		switch m := m.(type) {
 		case nil:
-			return nil, fmt.Errorf("%w: %v", ErrLost, err)
+			return nil, fmt.Errorf("%w: %w", ErrLost, err)
 		case *wire.Lost:
 			return nil, fmt.Errorf("%w: %s", ErrLost, m.Why)
 		}

@@ -44,16 +44,22 @@ func Greet(conn *net.UnixConn) error {
 // maxSaid is as much as is read of why a process cannot start, in bytes.
 const maxSaid = 4 << 10
 
+// A wordlessError is of a process that ended before it had said anything. It may have been
+// killed.
+type wordlessError struct{ *backend.StartError }
+
+func (e wordlessError) Unwrap() error { return e.StartError }
+
 // refusal makes an error of what a process said that did not start.
 func refusal(said string, err error) error {
 	said, _, _ = strings.Cut(said, "\n")
 	own, ok := strings.CutPrefix(said, wire.StderrPrefix)
 	switch {
 	case said == "":
-		return &backend.StartError{
+		return wordlessError{&backend.StartError{
 			Reason: backend.NoResources,
 			Detail: fmt.Sprintf("a process of the agent ended without a word: %v: it may need more memory", err),
-		}
+		}}
 	case !ok: // the Go runtime found no thread or no memory
 		return &backend.StartError{
 			Reason: backend.NoResources,

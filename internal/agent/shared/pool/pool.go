@@ -239,6 +239,9 @@ func (p *Pool) spawnAhead() {
 
 func (p *Pool) spawn() {
 	s, err := p.newSupervisor()
+	if errors.As(err, new(wordlessError)) {
+		s, err = p.newSupervisor()
+	}
 	if err == nil {
 		p.put(s)
 	}

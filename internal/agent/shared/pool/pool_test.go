@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/pool"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
@@ -77,6 +79,53 @@ func TestNoRoom(t *testing.T) {
 	all.Wait()
 	if n := f.asked.Load(); n > 12 {
 		t.Errorf("it was tried %d times for 40 commands", n)
+	}
+}
+
+// An endingSpawner's supervisors end at once, but for the last, which is a fakeSpawner's.
+type endingSpawner struct {
+	fakeSpawner
+	ends []func(*net.UnixConn)
+}
+
+func (e *endingSpawner) Spawn() (*net.UnixConn, int, error) {
+	number := int(e.spawned.Load())
+	if number >= len(e.ends) {
+		return e.fakeSpawner.Spawn()
+	}
+	e.spawned.Add(1)
+	ours, theirs := pair(e.t)
+	e.all.Go(func() {
+		e.ends[number](theirs)
+		theirs.Close()
+	})
+	return ours, number, nil
+}
+
+// A supervisor that ends before it has greeted, or before it has read the start, has not
+// started the command: another does.
+func TestEndedBeforeTheStart(t *testing.T) {
+	ungreeted := func(*net.UnixConn) {}
+	unread := func(conn *net.UnixConn) {
+		wire.Greet(conn)
+		raw, err := conn.SyscallConn()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		raw.Read(func(fd uintptr) bool { // until something has come
+			n, _, _ := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+			return n > 0
+		})
+	}
+	for name, end := range map[string]func(*net.UnixConn){"ungreeted": ungreeted, "unread": unread} {
+		t.Run(name, func(t *testing.T) {
+			e := &endingSpawner{fakeSpawner: fakeSpawner{t: t}, ends: []func(*net.UnixConn){end}}
+			p := pool.New(e, pool.Idle{Ready: 1, Kept: 1, Most: 1, Quiet: time.Second, Brief: time.Second})
+			defer e.all.Wait()
+			defer p.Close()
+			atOnce(t, p, 1)
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -93,6 +94,10 @@ func (p *Pool) startOn(ctx context.Context, s *supervisor, frame []byte, start *
 		_, err := s.conn.Write(frame)
 		return err
 	}, s.reader.Next)
+	if errors.Is(err, syscall.ECONNRESET) && bounded.Err() == nil {
+		// It ended before it had read all that was sent, which is the start: no kill was.
+		err = peer.ErrUnsent
+	}
 	switch m := m.(type) {
 	case *wire.Refused:
 		p.put(s)

@@ -74,6 +74,8 @@ type Limits struct {
 	Memory int64   // bytes
 	CPUs   float64 // processors' worth of time
 	PIDs   int64   // processes and threads
+
+	Protected bool // no command can signal the agent
 }
 
 // Offer follows the Limits of an agent in a container: a descriptor of its process, which
@@ -272,6 +274,7 @@ func (m *Limits) code(c *codec) {
 	codeInt(c, &millionths)
 	m.CPUs = float64(millionths) / 1e6
 	codeInt(c, &m.PIDs)
+	c.bool(&m.Protected)
 }
 
 func (m *Environment) code(c *codec) { c.strings(&m.Env) }

@@ -22,7 +22,7 @@ func messages() []wire.Message {
 	survivors := []backend.Survivor{{PID: 7, Name: "a (b) c"}, {PID: 1 << 22}}
 	return []wire.Message{
 		&wire.Hello{Version: wire.Version},
-		&wire.Limits{Memory: 1 << 40, CPUs: 0.5, PIDs: -1},
+		&wire.Limits{Memory: 1 << 40, CPUs: 0.5, PIDs: -1, Protected: true},
 		&wire.Offer{FD: 9, Secret: "secret"},
 		&wire.Choice{Direct: true},
 		&wire.Started{PID: 5, Handed: true},
