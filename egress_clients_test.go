@@ -109,12 +109,13 @@ func TestEgressClients(t *testing.T) {
 		"mod.test/a.test/m/@v/list":        "v1.0.0\n",
 		"mod.test/a.test/m/@v/v1.0.0.info": `{"Version":"v1.0.0","Time":"2020-01-01T00:00:00Z"}`,
 		"mod.test/a.test/m/@v/v1.0.0.mod":  "module a.test/m\n",
+		"pip.test/simple/left/":            "<!DOCTYPE html><a href=\"http://pip.test/left-1.2.3-py3-none-any.whl\">left-1.2.3-py3-none-any.whl</a>",
 		"npm.test/left":                    `{"name":"left","dist-tags":{"latest":"1.2.3"},"versions":{"1.2.3":{"name":"left","version":"1.2.3","dist":{"tarball":"http://npm.test/left.tgz","shasum":"0"}}}}`,
 	}
 	if _, err := exec.LookPath("git"); err == nil {
 		bareRepository(t, filepath.Join(dir, "repo"), "git.test/repo.git", files)
 	}
-	sb, env := newOnHost(t, &sandbox.Egress{Allow: []string{"www.test", "mod.test", "npm.test", "git.test"}}, newSite(t, files))
+	sb, env := newOnHost(t, &sandbox.Egress{Allow: []string{"www.test", "mod.test", "npm.test", "pip.test", "git.test"}}, newSite(t, files))
 	env = append(env, "HOME="+dir, "PATH="+os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "GIT_SSL_NO_VERIFY=1",
 		"GOPATH="+filepath.Join(dir, "go"), "GOCACHE="+filepath.Join(dir, "cache"), "GOFLAGS=-modcacherw", "GOSUMDB=off", "GONOSUMDB=*",
 		"npm_config_cache="+filepath.Join(dir, "npm"), "npm_config_update_notifier=false", "npm_config_fetch_retries=0")
@@ -131,9 +132,14 @@ func TestEgressClients(t *testing.T) {
 		{"git", "git clone -q http://git.test/repo.git cloned && cat cloned/file", "content"},
 		{"git-tls", "git ls-remote -q https://git.test/repo.git", "refs/heads/"},
 		{"git-refused", "git ls-remote https://refused.test/repo.git 2>&1", "403"},
-		{"go", "GOPROXY=http://mod.test go list -m -versions a.test/m@v1.0.0", "a.test/m"},
+		{"go", "GOPROXY=http://mod.test go list -m -versions a.test/m@v1.0.0", "a.test/m v1.0.0"},
 		{"go-refused-says-why", "GOPROXY=https://refused.test go list -m a.test/m@v1.0.1 2>&1", `the rule to add is "refused.test:443"`},
 		{"npm", "npm view left version --registry http://npm.test/", "1.2.3"},
+		{"node", `node -e 'fetch("http://www.test/").then(r => r.text()).then(console.log)'`, "hello"},
+		{"node-refused-says-why", `node -e 'require("http").get("http://refused.test/", r => r.pipe(process.stdout))'`, `"refused.test:80"`},
+		{"pip", "pip --isolated --disable-pip-version-check index versions left --index-url http://pip.test/simple --trusted-host pip.test 2>&1", "left (1.2.3)"},
+		{"pip-refused-says-why", "pip --isolated --disable-pip-version-check download left --no-deps --retries 1 --index-url https://refused.test/simple 2>&1", `the rule to add is`},
+		{"wget", "wget -q -O - http://www.test/", "hello"},
 		{"python3", `python3 -c 'import urllib.request as u; print(u.urlopen("http://www.test/").read())'`, "hello"},
 		{"python3-refused-says-why", `python3 -c 'import urllib.request as u; u.urlopen("https://refused.test/")' 2>&1`, `the rule to add is "refused.test:443"`},
 	}
@@ -142,6 +148,9 @@ func TestEgressClients(t *testing.T) {
 			program, _, _ := strings.Cut(tt.name, "-")
 			if _, err := exec.LookPath(program); err != nil {
 				t.Skipf("this machine has no %s", program)
+			}
+			if program == "node" && exec.Command("node", "-e", looksForProxies).Run() != nil {
+				t.Skip("this machine's Node does not know NODE_USE_ENV_PROXY")
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -159,6 +168,10 @@ func TestEgressClients(t *testing.T) {
 		}
 	}
 }
+
+// looksForProxies is a program of Node, which fails where that is older than NODE_USE_ENV_PROXY.
+const looksForProxies = `const [major, minor] = process.versions.node.split(".").map(Number)
+process.exit(major >= 24 || major === 22 && minor >= 21 ? 0 : 1)`
 
 // bareRepository makes a repository of one file that is served as plain files.
 func bareRepository(t *testing.T, dir, url string, files map[string]string) {
