@@ -1,9 +1,11 @@
 package local_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,12 +43,14 @@ func TestForkBomb(t *testing.T) {
 			if most := limitOutside(t, bombed); most != "30" {
 				t.Fatalf("it may have %q processes", most) // no bomb without a limit
 			}
-			var said strings.Builder
+			said := new(textWriter)
 			p := start(t, bombed, backend.Spec{
 				Shell:  "i=0; while [ $i -lt 300 ]; do sleep 60 & i=$((i+1)); done; wait",
-				Stderr: &said,
+				Stderr: said,
 			})
-			time.Sleep(time.Second)
+			for deadline := time.Now().Add(20 * time.Second); !said.has("fork") && time.Now().Before(deadline); {
+				time.Sleep(10 * time.Millisecond)
+			}
 			if got := output(t, other, backend.Spec{Shell: "echo on"}); got != "on\n" {
 				t.Errorf("another sandbox prints %q", got)
 			}
@@ -54,8 +58,8 @@ func TestForkBomb(t *testing.T) {
 				t.Errorf("kill: %v", err)
 			}
 			<-p.OutputOver()
-			if !strings.Contains(strings.ToLower(said.String()), "fork") {
-				t.Errorf("300 processes could be made: %q", said.String())
+			if !said.has("fork") {
+				t.Error("300 processes could be made")
 			}
 			if groups {
 				return // nobody waits until the machine's first process has reaped what was killed
@@ -65,6 +69,26 @@ func TestForkBomb(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A textWriter keeps text that is looked at while more comes.
+type textWriter struct {
+	mu   sync.Mutex // guards text
+	text []byte
+}
+
+func (w *textWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text = append(w.text, p...)
+	return len(p), nil
+}
+
+// has reports whether a word, in lower case, is in the text.
+func (w *textWriter) has(word string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return bytes.Contains(bytes.ToLower(w.text), []byte(word))
 }
 
 // limitOutside returns how many processes a sandbox may have, as the kernel tells those who

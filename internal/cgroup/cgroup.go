@@ -49,8 +49,12 @@ func NewParent(name string) (*Parent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !p.needs() {
+		return nil, errNeeds
+	}
 	p.below(name)
-	for _, dir := range p.distinct() {
+	made := p.distinct()
+	for _, dir := range made {
 		if err = os.Mkdir(dir, 0o755); err != nil {
 			return nil, errors.Join(err, p.Remove())
 		}
@@ -63,11 +67,18 @@ func NewParent(name string) (*Parent, error) {
 			}
 		}
 	}
-	if p.dirs[memory] == "" || p.dirs[pids] == "" {
-		return nil, errors.Join(errors.New("control groups of the service cannot limit memory and processes"), p.Remove())
+	if !p.needs() {
+		return nil, errors.Join(errNeeds, remove(made...))
 	}
 	return p, nil
 }
+
+var errNeeds = errors.New("the service's control groups cannot limit memory and processes: in the second version, the kernel " +
+	"limits nothing below a group that has processes itself, so the service must be in one below that which is delegated, " +
+	"as by systemd's Delegate=yes with DelegateSubgroup=service")
+
+// needs reports whether there is what a service needs.
+func (p *Parent) needs() bool { return p.dirs[memory] != "" && p.dirs[pids] != "" }
 
 // find returns the control groups that the process may make others in.
 func find() (*Parent, error) {
@@ -94,7 +105,7 @@ func find() (*Parent, error) {
 	}
 	dir := highest(m, own[""])
 	if dir == "" {
-		return nil, errors.New("the service may not make control groups: run it as root, or in one that is delegated to its user, as by systemd's Delegate=yes")
+		return nil, errors.New("the service may not make control groups: run it as root, or in one below a group that is delegated to its user, as by systemd's Delegate=yes with DelegateSubgroup=service")
 	}
 	if !mayStartInto() {
 		return nil, errors.New("no process can be started in a control group: clone3 is missing, or a seccomp profile has it not exist")

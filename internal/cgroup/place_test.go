@@ -198,3 +198,23 @@ func TestRemoveKills(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 }
+
+// Where a service can have no groups, it leaves none, and nothing where it runs.
+func TestFailureLeavesNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	name := fmt.Sprintf("sandbox-test-none-%d", os.Getpid())
+	parent, err := cgroup.NewParent(name)
+	if err == nil {
+		parent.Remove()
+		t.Skip("the process may make control groups")
+	}
+	if left, _ := os.ReadDir("."); len(left) > 0 {
+		t.Errorf("%v was made here", left)
+	}
+	filepath.WalkDir("/sys/fs/cgroup", func(path string, _ os.DirEntry, _ error) error {
+		if filepath.Base(path) == name {
+			t.Errorf("%s is left", path)
+		}
+		return nil
+	})
+}
