@@ -72,6 +72,8 @@ func RawOf(conn net.Conn) syscall.RawConn {
 	case *net.UnixConn:
 		raw, _ := c.SyscallConn()
 		return raw
+	case Socket:
+		return c.Raw()
 	}
 	return nil
 }

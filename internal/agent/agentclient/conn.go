@@ -28,7 +28,7 @@ type Conn struct {
 	env     []string
 	numbers atomic.Int64 // of inputs, and of what is handed over
 	handed  *handed      // nil when the connection is not direct
-	dialed  sockets      // that were handed over
+	sockets sockets      // that were handed over
 	tasks   sync.WaitGroup
 
 	mu   sync.Mutex // guards idle
@@ -85,7 +85,7 @@ func Dial(ctx context.Context, rwc io.ReadWriteCloser, opts Options) (*Conn, err
 		c.tasks.Go(func() {
 			<-c.session.CloseChan()
 			c.handed.close()
-			c.dialed.close()
+			c.sockets.close()
 		})
 	}
 	if opts.Listener != nil {

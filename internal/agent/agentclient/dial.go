@@ -51,5 +51,5 @@ func (c *Conn) Dial(ctx context.Context, port int) (net.Conn, error) {
 	if err != nil {
 		return nil, c.explain(fmt.Errorf("agent: %w", err))
 	}
-	return c.dialed.add(conn.(*net.TCPConn)), nil
+	return c.sockets.add(conn.(*net.TCPConn)), nil
 }

@@ -183,6 +183,9 @@ func TestDirectly(t *testing.T) {
 		{"connection-loss", TestConnectionLossKillsAll},
 		{"dead-agent", TestDeadAgentKillsAll},
 		{"dead-supervisor", TestDeadSupervisorsOrphansAreKilled},
+		{"listener", TestListener},
+		{"listener-outlasts-a-connection", TestListenerOutlastsAConnection},
+		{"listener-closes", TestListenerCloses},
 	} {
 		t.Run(test.name, test.test)
 	}

@@ -20,5 +20,6 @@ func (*handed) expect(int) (forget func()) { return func() {} }
 
 func (*handed) pipes(int, *backend.Spec) (outcome, error) { return nil, errors.ErrUnsupported }
 func (*handed) connection(int) (net.Conn, error)          { return nil, errors.ErrUnsupported }
+func (*handed) listener(int) (net.Listener, error)        { return nil, errors.ErrUnsupported }
 func (*handed) receive()                                  {}
 func (*handed) close()                                    {}

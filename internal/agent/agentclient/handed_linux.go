@@ -134,6 +134,16 @@ func (h *handed) connection(number int) (net.Conn, error) {
 	return net.FileConn(files[0])
 }
 
+// listener waits for the socket that listens which comes for that number.
+func (h *handed) listener(number int) (net.Listener, error) {
+	files, err := h.take(number, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer files[0].Close()
+	return net.FileListener(files[0])
+}
+
 // receive takes what comes, until the socket ends.
 func (h *handed) receive() {
 	defer close(h.ended)

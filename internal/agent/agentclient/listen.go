@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
-
-	"github.com/hashicorp/yamux"
 
 	"github.com/sandbox-go/sandbox/internal/agent/shared/mux"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
@@ -22,8 +22,9 @@ type Listener struct {
 	done  chan struct{}
 	close func()
 
-	mu   sync.Mutex // guards port
-	port int        // 0 while nobody has listened
+	mu    sync.Mutex      // guards what follows
+	port  int             // 0 while nobody has listened
+	ended <-chan struct{} // closed when nobody listens any more; nil before
 }
 
 // NewListener returns a Listener. Close it when the container is gone.
@@ -63,10 +64,12 @@ func (c *Conn) listen(ctx context.Context, l *Listener) error {
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() { stream.SetDeadline(time.Unix(1, 0)) })
-	l.mu.Lock()
-	port := l.port
-	l.mu.Unlock()
-	go wire.Write(stream, &wire.Listen{Port: port}) // it may wait for the connection; reading notices that it failed
+	request := &wire.Listen{Port: l.begin(ctx)}
+	if c.handed != nil {
+		request.ID = int(c.numbers.Add(1))
+		defer c.handed.expect(request.ID)()
+	}
+	go wire.Write(stream, request) // it may wait for the connection; reading notices that it failed
 	m, err := wire.NewReader(stream).Next()
 	answer, ok := m.(*wire.Listening)
 	switch {
@@ -78,41 +81,90 @@ func (c *Conn) listen(ctx context.Context, l *Listener) error {
 	case answer.Why != "":
 		err = errors.New(answer.Why)
 	}
-	if err != nil {
+	var end io.Closer = stream
+	accept := c.accept
+	if err == nil && request.ID > 0 {
+		var socket net.Listener
+		if socket, err = c.handed.listener(request.ID); err == nil {
+			end, accept = socket, func() (net.Conn, error) { return c.acceptFrom(socket) }
+		}
+	}
+	if err != nil || request.ID > 0 {
 		go stream.Close()
+	}
+	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
+	ended := make(chan struct{})
 	l.mu.Lock()
-	l.port = answer.Port
+	l.port, l.ended = answer.Port, ended
 	l.mu.Unlock()
 	c.tasks.Go(func() {
+		defer close(ended)
 		select {
 		case <-l.done:
-			stream.Close()
 		case <-c.Done():
 		}
+		end.Close()
 	})
-	c.tasks.Go(func() { c.accept(l) })
+	c.tasks.Go(func() {
+		for {
+			conn, err := accept()
+			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+				time.Sleep(acceptPause)
+				continue
+			}
+			if err != nil {
+				return
+			}
+			l.hand(c, conn)
+		}
+	})
 	return nil
 }
 
-// accept hands the streams that the agent opens to l. What comes after l has ended is
-// closed.
-func (c *Conn) accept(l *Listener) {
-	for {
-		stream, err := c.session.AcceptStream()
-		if err != nil {
-			return
+// begin waits until an earlier connection's listening has ended, and returns the port to listen
+// on.
+func (l *Listener) begin(ctx context.Context) (port int) {
+	l.mu.Lock()
+	port, ended := l.port, l.ended
+	l.mu.Unlock()
+	if ended != nil {
+		select {
+		case <-ended:
+		case <-ctx.Done():
 		}
-		l.hand(c, stream)
 	}
+	return port
 }
 
-func (l *Listener) hand(c *Conn, stream *yamux.Stream) {
+// acceptPause is how long a Listener waits when there is no descriptor for a connection.
+const acceptPause = 10 * time.Millisecond
+
+// accept accepts a stream of the agent's.
+func (c *Conn) accept() (net.Conn, error) {
+	stream, err := c.session.AcceptStream()
+	if err != nil {
+		return nil, err
+	}
+	return mux.NewConn(stream), nil
+}
+
+// acceptFrom accepts a connection of a listener that was handed over.
+func (c *Conn) acceptFrom(socket net.Listener) (net.Conn, error) {
+	conn, err := socket.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return c.sockets.add(conn.(*net.TCPConn)), nil
+}
+
+// hand hands a connection to who accepts. What comes after l has ended is closed.
+func (l *Listener) hand(c *Conn, conn net.Conn) {
 	select {
-	case l.conns <- mux.NewConn(stream):
+	case l.conns <- conn:
 	case <-l.done:
-		go stream.Close() // it may wait for the connection
+		go conn.Close() // it may wait for the connection to the agent
 	case <-c.Done():
 	}
 }

@@ -136,7 +136,7 @@ func (c *container) serve(session *yamux.Session, stream *yamux.Stream) {
 	case *wire.Dial:
 		c.dial(stream, m)
 	case *wire.Listen:
-		listen(session, stream, m.Port)
+		c.listen(session, stream, m)
 	default:
 		stream.Close()
 	}

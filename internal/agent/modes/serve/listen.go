@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -17,20 +16,31 @@ import (
 )
 
 // listen listens on a port of the loopback address for as long as stream lasts, and makes
-// each connection a stream of its own. What it carries, it does not look at.
-func listen(session *yamux.Session, stream *yamux.Stream, port int) {
+// each connection a stream of its own, at whose bytes it does not look; or it hands over what
+// listens.
+func (c *container) listen(session *yamux.Session, stream *yamux.Stream, m *wire.Listen) {
 	defer stream.Close()
-	l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	l, err := listenOn(m.Port)
+	if err == nil {
+		defer l.Close()
+		if m.ID > 0 {
+			err = withFD(l, func(fd int) error { return c.handing.send(&wire.Handed{Number: m.ID, Count: 1}, fd) })
+		}
+	}
 	if err != nil {
 		wire.Write(stream, &wire.Listening{Why: err.Error()})
 		return
 	}
-	defer l.Close()
-	if wire.Write(stream, &wire.Listening{Port: l.Addr().(*net.TCPAddr).Port}) != nil {
+	if wire.Write(stream, &wire.Listening{Port: l.Addr().(*net.TCPAddr).Port}) != nil || m.ID > 0 {
 		return
 	}
 	go accept(session, l)
 	io.Copy(io.Discard, stream)
+}
+
+// listenOn listens on a port of the loopback address.
+func listenOn(port int) (*net.TCPListener, error) {
+	return net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 }
 
 // acceptPause is how long accept waits when it has no descriptor for a connection.

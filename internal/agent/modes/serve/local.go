@@ -13,7 +13,6 @@ import (
 	"errors"
 	"net"
 	"runtime"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -172,12 +171,12 @@ func (l *local) dial(m *wire.Dial) {
 // listen hands out a socket that listens on a port of the loopback address.
 func (l *local) listen(m *wire.Listen) error {
 	answer := &wire.Listening{ID: m.ID}
-	listener, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(m.Port)))
+	listener, err := listenOn(m.Port)
 	if err != nil {
 		answer.Why = err.Error()
 		return l.send(answer)
 	}
 	defer listener.Close()
 	answer.Port = listener.Addr().(*net.TCPAddr).Port
-	return withFD(listener.(*net.TCPListener), func(fd int) error { return l.send(answer, fd) })
+	return withFD(listener, func(fd int) error { return l.send(answer, fd) })
 }

@@ -143,8 +143,8 @@ type Started struct {
 	Handed bool
 }
 
-// Handed comes with so many descriptors, which are for the Start or the Dial that had the same
-// number.
+// Handed comes with so many descriptors, which are for the Start, the Dial or the Listen that had
+// the same number.
 type Handed struct {
 	Number, Count int
 }
@@ -226,8 +226,9 @@ type Dialed struct {
 
 // Listen is the first message on a stream that asks the agent to listen on a TCP port of
 // the loopback address, an unused one for 0, for as long as the stream lasts. The answer
-// is Listening. Each stream that the agent opens is then a connection to that port. Or it is
-// asked of an agent on the same machine: the answer has the same ID, and comes with the
+// is Listening. Each stream that the agent opens is then a connection to that port; but where
+// the Listen has an ID, which only a direct connection may, the listening socket is Handed over
+// by that number, and the stream ends. Or it is asked of an agent on the same machine: the answer has the same ID, and comes with the
 // listening socket.
 type Listen struct {
 	ID   int
