@@ -2,6 +2,7 @@ package docker_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os/exec"
@@ -100,6 +101,9 @@ func BenchmarkLargeFile(b *testing.B) {
 	const size = 100e6
 	sb := newSandbox(b, newBackend(b, docker.Options{Limits: backend.Limits{CPUs: -1}}), nil)
 	outside := filepath.Join(b.TempDir(), "f")
+	if err := errors.Join(benchtest.WriteFile(b.Context(), sb, "f", size), benchtest.WriteLocalFile(outside, size)); err != nil {
+		b.Fatal(err)
+	}
 	b.Run("write", func(b *testing.B) {
 		compare(b, size,
 			way{"sandbox", func() error { return benchtest.WriteFile(context.Background(), sb, "f", size) }},

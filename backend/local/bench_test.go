@@ -4,6 +4,7 @@ package local_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -98,6 +99,9 @@ func BenchmarkLargeFile(b *testing.B) {
 	const size = 100e6
 	sb := newSandbox(b)
 	outside := filepath.Join(b.TempDir(), "f")
+	if err := errors.Join(benchtest.WriteFile(b.Context(), sb, "f", size), benchtest.WriteLocalFile(outside, size)); err != nil {
+		b.Fatal(err)
+	}
 	for _, op := range []struct {
 		name         string
 		ours, theirs func() error

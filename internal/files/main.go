@@ -20,7 +20,7 @@ import (
 // which it was started.
 func Main() int {
 	start, err := os.Getwd()
-	in := bufio.NewReader(os.Stdin)
+	in := bufio.NewReaderSize(os.Stdin, bufferSize)
 	for more := true; more && err == nil; {
 		if _, end := in.Peek(1); end == io.EOF {
 			return 0
@@ -33,6 +33,9 @@ func Main() int {
 	}
 	return 0
 }
+
+// bufferSize is how much is read and written at once, in bytes.
+const bufferSize = 64 << 10
 
 // serve does one operation, and reports whether another can follow. After an error it has
 // not begun.
@@ -51,7 +54,7 @@ func serve(in io.Reader, start string) (more bool, err error) {
 	if err := framing.End(os.Stdout); err != nil {
 		return false, err
 	}
-	w := bufio.NewWriterSize(os.Stdout, 64<<10)
+	w := bufio.NewWriterSize(os.Stdout, bufferSize)
 	out := bufio.NewWriterSize(framing.NewWriter(w), 32<<10)
 	r.Output = out
 	if r.Op == backend.FileStat || r.Op == backend.FileList {

@@ -12,7 +12,7 @@ import (
 
 // maxFrame bounds the content of one frame, which is a length of four bytes,
 // big-endian, and so many bytes. One of length 0 is the end.
-const maxFrame = 32 << 10
+const maxFrame = 64 << 10
 
 // ErrIncomplete: the content ended before its end.
 var ErrIncomplete = errors.New("the content ended before its end")
@@ -93,6 +93,29 @@ var frames = sync.Pool{New: func() any { return new([4 + maxFrame]byte) }}
 
 // NewWriter returns a Writer to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// ReadFrom implements [io.ReaderFrom]. What a Read brings is one frame, in one write, and is
+// copied nowhere else.
+func (f *Writer) ReadFrom(r io.Reader) (n int64, err error) {
+	frame := frames.Get().(*[4 + maxFrame]byte)
+	defer frames.Put(frame)
+	for {
+		got, err := r.Read(frame[4:])
+		n += int64(got)
+		if got > 0 {
+			binary.BigEndian.PutUint32(frame[:], uint32(got))
+			if _, err := f.w.Write(frame[:4+got]); err != nil {
+				return n - int64(got), err
+			}
+		}
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
 
 // Write writes p as frames, each in one write.
 func (f *Writer) Write(p []byte) (n int, err error) {
