@@ -61,7 +61,6 @@ func (b *Backend) connect() error {
 	if err != nil {
 		return &Error{BadConfig, b.host, "change the kubeconfig or Options.Config", err}
 	}
-	b.transport = over.Transport
 	b.pods = client.CoreV1().Pods(b.namespace)
 	b.leases = client.CoordinationV1().Leases(b.namespace)
 	b.core = client.CoreV1().RESTClient()

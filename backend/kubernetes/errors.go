@@ -82,6 +82,8 @@ func (b *Backend) clusterError(err error) error {
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return &Error{NoPermission, b.namespace, "let the service's account do it, as deploy/rbac.yaml has it, and deploy/warmpool.yaml for a warm pool", err}
+	case apierrors.IsNotFound(err) && kindOf(err) == "namespaces":
+		return &Error{BadConfig, b.namespace, "create the namespace, as deploy/rbac.yaml does, or name another", err}
 	case apierrors.IsServerTimeout(err), apierrors.IsServiceUnavailable(err), apierrors.IsTimeout(err), apierrors.IsTooManyRequests(err),
 		errors.As(err, &dialing), errors.As(err, &request) && !errors.Is(err, context.Canceled):
 		return &Error{NoCluster, b.host, "see whether the API server runs, or say where it is with KUBECONFIG or Options", err}
@@ -91,6 +93,14 @@ func (b *Backend) clusterError(err error) error {
 	default:
 		return err
 	}
+}
+
+// kindOf returns what kind of object an answer of the API server is about.
+func kindOf(err error) string {
+	if s := apierrors.APIStatus(nil); errors.As(err, &s) && s.Status().Details != nil {
+		return s.Status().Details.Kind
+	}
+	return ""
 }
 
 // refusal names the problem when the API server refuses to make a pod.

@@ -53,7 +53,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -62,7 +61,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
 	typedcoordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -90,8 +88,7 @@ type Backend struct {
 	leases    typedcoordination.LeaseInterface
 	core      rest.Interface
 	custom    dynamic.Interface
-	transport http.RoundTripper
-	dialer    *connrotation.Dialer // has the connections of transport
+	dialer    *connrotation.Dialer // has the connections to the API server, but those of execs
 	poolSpec  *corev1.PodSpec      // of the pods of the warm pool; nil without one
 
 	// pingEvery is how often an agent is asked whether it is there, so that nobody on the
@@ -132,13 +129,15 @@ func New(ctx context.Context, opts *Options) (*Backend, error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, cleanupTime)
 	defer cancel()
-	if err := b.checkPool(bounded); err != nil {
-		return nil, b.clusterError(err)
+	err := b.checkPool(bounded)
+	if err == nil {
+		err = b.tidy(bounded)
 	}
-	if err := b.tidy(bounded); err != nil {
-		return nil, b.clusterError(err)
+	if err == nil {
+		err = b.makeLease(bounded)
 	}
-	if err := b.makeLease(bounded); err != nil {
+	if err != nil {
+		b.dialer.CloseAll()
 		return nil, b.clusterError(err)
 	}
 	b.alive, b.stop = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -220,7 +219,7 @@ func (b *Backend) Close(ctx context.Context) error {
 		if err := b.deleteLease(ctx); err != nil {
 			return err
 		}
-		utilnet.CloseIdleConnectionsFor(b.transport)
+		b.dialer.CloseAll()
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
