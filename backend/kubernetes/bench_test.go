@@ -100,6 +100,6 @@ func BenchmarkSandbox(b *testing.B) {
 			b.Cleanup(func() { closeIn(b, sb.Close) })
 			return benchtest.Echo(context.Background(), sb)
 		}},
-		way{"pod-is-running", func() error { return c.runPod(b) }},
+		way{"pod-is-running", func() error { return c.runPod(b, false) }},
 	)
 }

@@ -23,9 +23,10 @@ const (
 	roomTime = 2 * time.Minute
 
 	// How often to try a container that may run by now: the kubelet tells what has become
-	// of one only about once a second.
+	// of one only about once a second. Where it takes longer, tries would make it longer
+	// still.
 	minTry = 50 * time.Millisecond
-	maxTry = time.Second
+	maxTry = 5 * time.Second
 )
 
 // Create makes a pod and connects to its agent, for as long as the context allows.
@@ -144,11 +145,11 @@ func (i *instance) send(ctx context.Context) error {
 	defer cancel()
 	argv := []string{"sh", "-c", send, "sh"}
 	for _, arch := range architectures {
-		program, _, err := agent.Binary(arch)
+		size, err := agent.Size(arch)
 		if err != nil {
 			return err
 		}
-		argv = append(argv, strconv.Itoa(len(program)))
+		argv = append(argv, strconv.Itoa(size))
 	}
 	stream, err := i.b.exec(i.name, InitContainerName, argv)
 	if err != nil {

@@ -39,20 +39,28 @@ func TestManySandboxes(t *testing.T) {
 	})
 	output(t, newSandbox(t, b, nil), "true") // what all share
 	all := make([]sandbox.Sandbox, many)
-	create := func(atOnce int) {
+	makeAll := func(t *testing.T, what string, atOnce int, one func(n int) error) {
 		var group errgroup.Group
 		group.SetLimit(atOnce)
-		begin, before := time.Now(), r.counts()
-		for n := range all {
-			group.Go(func() (err error) {
-				all[n], err = sandbox.New(t.Context(), b, nil)
-				return err
-			})
+		begin, cpu := time.Now(), programtest.CPUTime(t)
+		for n := range many {
+			group.Go(func() error { return one(n) })
 		}
 		if err := group.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%d sandboxes made, %d at once: %v each", many, atOnce, (time.Since(begin) / time.Duration(many)).Round(time.Millisecond))
+		t.Logf("%d %s made, %d at once: %v each, and %v of the service's CPU", many, what, atOnce,
+			(time.Since(begin) / time.Duration(many)).Round(time.Millisecond), ((programtest.CPUTime(t) - cpu) / time.Duration(many)).Round(time.Millisecond))
+	}
+	create := func(atOnce int) {
+		t.Run("", func(t *testing.T) {
+			makeAll(t, "plain pods with an init container", atOnce, func(int) error { return c.runPod(t, true) })
+		})
+		before := r.counts()
+		makeAll(t, "sandboxes", atOnce, func(n int) (err error) {
+			all[n], err = sandbox.New(t.Context(), b, nil)
+			return err
+		})
 		r.log(t, "made", before, many)
 	}
 	remove := func() {

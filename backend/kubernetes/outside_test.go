@@ -74,25 +74,25 @@ func describe(rec *sandbox.Execution) string {
 		rec.Status, code, rec.Signal, rec.OOMKilled, rec.Err, rec.Stdout, rec.Stderr)
 }
 
-// runPod makes a pod as kubectl run does, and returns when the API server says that it
-// runs.
-func (c cluster) runPod(tb testing.TB) error {
+// runPod makes a pod as kubectl run does, or one with an init container, and returns when
+// the API server says that it runs.
+func (c cluster) runPod(tb testing.TB, withInit bool) error {
 	ctx, pods := context.Background(), c.CoreV1().Pods(c.namespace)
 	no, yes, uid := false, true, int64(1000)
-	made, err := pods.Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "plain-"},
-		Spec: corev1.PodSpec{
-			AutomountServiceAccountToken: &no,
-			Containers: []corev1.Container{{
-				Name: "plain", Image: testImage, Command: []string{"sleep", "600"},
-				SecurityContext: &corev1.SecurityContext{
-					AllowPrivilegeEscalation: &no, RunAsNonRoot: &yes, RunAsUser: &uid,
-					Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-					SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-				},
-			}},
+	plain := corev1.Container{
+		Name: "plain", Image: testImage, Command: []string{"sleep", "600"},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: &no, RunAsNonRoot: &yes, RunAsUser: &uid,
+			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
-	}, metav1.CreateOptions{})
+	}
+	spec := corev1.PodSpec{AutomountServiceAccountToken: &no, Containers: []corev1.Container{plain}}
+	if withInit {
+		plain.Name, plain.Command = "init", []string{"true"}
+		spec.InitContainers = []corev1.Container{plain}
+	}
+	made, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "plain-"}, Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"compress/gzip"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -38,6 +39,16 @@ func Hash(goarch string) (string, error) {
 	return "", unsupported(goarch)
 }
 
+// Size returns how many bytes [Binary] returns, without unpacking them.
+func Size(goarch string) (int, error) {
+	compressed, err := packed(goarch)
+	if err != nil {
+		return 0, err
+	}
+	// RFC 1952, section 2.3.1: the last four bytes are the size before compression.
+	return int(binary.LittleEndian.Uint32([]byte(compressed[len(compressed)-4:]))), nil
+}
+
 func unsupported(goarch string) error {
 	return fmt.Errorf("agent for linux/%s: %w", goarch, errors.ErrUnsupported)
 }
@@ -46,14 +57,11 @@ func unsupported(goarch string) error {
 // it, and the SHA-256 of it in hexadecimal. The error wraps errors.ErrUnsupported
 // when there is none.
 func Binary(goarch string) (program []byte, hash string, err error) {
-	switch goarch {
-	case "amd64":
-		return unpack(amd64)
-	case "arm64":
-		return unpack(arm64)
-	default:
-		return nil, "", unsupported(goarch)
+	compressed, err := packed(goarch)
+	if err != nil {
+		return nil, "", err
 	}
+	return unpack(compressed)
 }
 
 func unpack(compressed string) (program []byte, hash string, err error) {
@@ -66,4 +74,15 @@ func unpack(compressed string) (program []byte, hash string, err error) {
 	}
 	sum := sha256.Sum256(program)
 	return program, hex.EncodeToString(sum[:]), nil
+}
+
+func packed(goarch string) (string, error) {
+	switch goarch {
+	case "amd64":
+		return amd64, nil
+	case "arm64":
+		return arm64, nil
+	default:
+		return "", unsupported(goarch)
+	}
 }

@@ -25,6 +25,9 @@ func TestBinaryIsWhatIsRecorded(t *testing.T) {
 		if recorded, err := agent.Hash(arch); err != nil || recorded != hash {
 			t.Errorf("%s: got the hash %q, %v; want %q", arch, recorded, err, hash)
 		}
+		if size, err := agent.Size(arch); err != nil || size != len(program) {
+			t.Errorf("%s: got the size %d, %v; want %d", arch, size, err, len(program))
+		}
 	}
 	if _, _, err := agent.Binary("mips"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("for mips: %v", err)
