@@ -13,9 +13,8 @@
 //	modes/serve       the agent of a container, or that    agentclient, supervise
 //	                  beside the service
 //	modes/supervise   a supervisor: one per command        serve, or beside the service agentclient
-//	modes/forkserver  the parent's stand-in that starts    serve
-//	                  supervisors of a serve that is not
-//	                  root, see there
+//	modes/forkserver  what starts the supervisors of a     serve
+//	                  serve that is not root
 //	modes/harden      all of these                         nobody
 //	shared/wire       all of them: the messages            -
 //	shared/mux        agentclient and serve: many streams  -

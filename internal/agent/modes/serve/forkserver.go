@@ -27,9 +27,9 @@ const (
 // forkTries is how many fork servers are asked for one supervisor.
 const forkTries = 5
 
-// A forkServer is a process that starts supervisors, from which the kernel keeps the agent
-// apart. Commands can end it: then there is another one, of whose commands those before
-// are kept apart too.
+// A forkServer is a process that starts supervisors, which the kernel keeps from signalling
+// the agent. Commands can end it. Then there is another one, and the commands of the two
+// cannot signal each other.
 type forkServer struct {
 	pid    int
 	conn   *net.UnixConn
