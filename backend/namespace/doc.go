@@ -2,7 +2,8 @@
 // engine: each is namespaces of its own for users, processes, mounts, IPC, host name,
 // control groups and network, with a root of its own.
 //
-// The root is read-only: the machine's programs, or a directory (Options.Root). Commands
+// The root is read-only: the machine's programs, or a directory (Options.Root), as of an image
+// that package image unpacks; Options.Overlay makes it writable for each sandbox alone. Commands
 // may write to /workspace, where they start, which is their HOME and also at /home/user,
 // and to /tmp and /dev/shm, which are bounded memory. They have a /proc and a /dev of their
 // own and no network but loopback, on which Dial reaches what they listen on. They have no

@@ -22,7 +22,7 @@ func explain(ctx context.Context, err error) error {
 	}
 	var entering *agentclient.EnterError
 	if errors.As(err, &entering) {
-		e := &Error{Call: entering.Call, Change: changeEntering(entering.Call, entering.Errno)}
+		e := &Error{Call: entering.Call, Change: changeEntering(entering.Call, entering.Errno, setting)}
 		if entering.Errno != 0 {
 			e.Err = entering.Errno
 		}
@@ -30,20 +30,21 @@ func explain(ctx context.Context, err error) error {
 	}
 	var path *os.PathError
 	if errors.As(err, &path) && path.Op == "fork/exec" {
-		return &Error{Call: "clone(CLONE_NEWUSER and other namespaces)", Err: path.Err, Change: changeCloning(path.Err)}
+		return &Error{Call: "clone(CLONE_NEWUSER and other namespaces)", Err: path.Err, Change: changeCloning(path.Err, setting)}
 	}
 	return &Error{Call: "start the agent", Err: err}
 }
 
 // The settings that keep a machine's users from making namespaces.
 const (
-	maxNamespaces = "/proc/sys/user/max_user_namespaces"
-	usersMayClone = "/proc/sys/kernel/unprivileged_userns_clone" // of Debian
-	appArmorUsers = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+	maxNamespaces   = "/proc/sys/user/max_user_namespaces"
+	usersMayClone   = "/proc/sys/kernel/unprivileged_userns_clone" // of Debian
+	appArmorUsers   = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+	appArmorProfile = "/proc/self/attr/apparmor/current" // the service's
 )
 
 // changeCloning says what to change where the kernel makes no namespaces.
-func changeCloning(err error) string {
+func changeCloning(err error, setting func(path string) string) string {
 	switch {
 	case setting(maxNamespaces) == "0" || errors.Is(err, syscall.ENOSPC):
 		return "raise the limits of namespaces: sysctl user.max_user_namespaces=10000, and the others below /proc/sys/user"
@@ -56,27 +57,33 @@ func changeCloning(err error) string {
 	case errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES):
 		return "the seccomp profile of a container refuses it, as Docker's default does, or the service is in a chroot: run the container with " +
 			"--security-opt seccomp=unconfined, or with a profile that allows clone, unshare, mount, umount2, pivot_root, mount_setattr and sethostname; " +
-			"its AppArmor profile must allow mounts too (--security-opt apparmor=unconfined)"
+			"--security-opt systempaths=unconfined is needed too, and, where there is AppArmor, --security-opt apparmor=unconfined"
 	}
 	return ""
 }
 
 // changeEntering says what to change where a call fails in new namespaces.
-func changeEntering(call string, errno syscall.Errno) string {
+func changeEntering(call string, errno syscall.Errno, setting func(path string) string) string {
 	denied := errno == syscall.EPERM || errno == syscall.EACCES
+	profile := setting(appArmorProfile)
 	switch {
 	case errno == syscall.ENOSYS && strings.HasPrefix(call, "mount_setattr"):
 		return "use Linux 5.12 or later, or allow the call in the seccomp profile of the container"
+	case denied && strings.HasSuffix(profile, " (enforce)"):
+		return "AppArmor's profile " + strings.TrimSuffix(profile, " (enforce)") + " refuses it, as Docker's default does: give the service one that allows mounts; " +
+			"for a container, --security-opt apparmor=unconfined"
 	case denied && setting(appArmorUsers) == "1":
 		return "AppArmor takes all rights from user namespaces, as on Ubuntu from 24.04 on: give the service a profile with the rule \"userns,\", " +
 			"or sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+	case strings.HasPrefix(call, "mount(overlay"):
+		return "use Linux 5.11 or later with overlayfs, and an Options.Dir on a file system that can be its upper layer, which another overlay, as a " +
+			"container's root, cannot be, or Options.WriteSize, which is memory"
 	case denied && call == "mount(proc, /proc)":
 		return "the kernel lets nobody mount a proc who sees only a part of one: run the container with --security-opt systempaths=unconfined"
 	case denied && strings.HasPrefix(call, "mount(MS_BIND, /"):
 		return "the service's user may not show that, or it has mounts below it that cannot be separated from it"
 	case denied:
-		return "a security module or a seccomp profile refuses it: run the container with --security-opt apparmor=unconfined and --security-opt " +
-			"seccomp=unconfined, or with profiles that allow mount, umount2, pivot_root, mount_setattr and sethostname"
+		return "a seccomp profile or a security module refuses it: run the container with --security-opt seccomp=unconfined, or with profiles that allow mount, umount2, pivot_root, mount_setattr and sethostname"
 	case errno == syscall.EXDEV:
 		return "a symbolic link of Options.Root leads out of it there: choose another target"
 	case errno == syscall.EROFS:
@@ -85,7 +92,7 @@ func changeEntering(call string, errno syscall.Errno) string {
 	return ""
 }
 
-// setting returns a number of the kernel's, or nothing where there is none.
+// setting returns what the kernel has set, or nothing where there is no such setting.
 func setting(path string) string {
 	b, _ := os.ReadFile(path)
 	return strings.TrimSpace(string(b))

@@ -24,7 +24,8 @@ import (
 // An instance is a sandbox.
 //
 //	dir/         the agent's, who passes through it when it makes the sandbox
-//	dir/work     where commands start; their HOME
+//	dir/data     what commands write: where they start, which is their HOME, and the
+//	             upper layer of an overlay
 //	dir/root     where the sandbox's root is made; empty
 type instance struct {
 	backend *Backend
@@ -78,9 +79,14 @@ func (b *Backend) newInstance(ctx context.Context, cfg *backend.Config) (_ *inst
 	if err := i.makeDirs(enter); err != nil {
 		return nil, &Error{Call: "Options.Dir", Err: err}
 	}
-	i.agent, err = agentclient.NewEnclosed(ctx, &agentclient.Enclosure{
-		Program: b.program, Sys: i.user.sys, Map: i.user.mapTo, Group: i.group.Place(), Enter: enter,
-	})
+	enclosure := &agentclient.Enclosure{Program: b.program, Sys: i.user.sys, Map: i.user.mapTo, Group: i.group.Place(), Enter: enter}
+	if b.opts.Overlay && i.user.tree != nil {
+		if enclosure.Tree, err = i.user.tree(b.program, b.opts.Root); err != nil {
+			return nil, err
+		}
+		defer enclosure.Tree.Close()
+	}
+	i.agent, err = agentclient.NewEnclosed(ctx, enclosure)
 	if err != nil {
 		return nil, explain(ctx, err)
 	}
@@ -90,7 +96,7 @@ func (b *Backend) newInstance(ctx context.Context, cfg *backend.Config) (_ *inst
 
 // makeDirs makes the sandbox's directories, for the agent.
 func (i *instance) makeDirs(e *wire.Enter) error {
-	for _, dir := range []string{i.dir, e.Place, e.Work} {
+	for _, dir := range []string{i.dir, e.Place, e.Data} {
 		err := host.Mkdir(dir, 0o700)
 		if err == nil && i.user.owner >= 0 {
 			err = os.Chown(dir, i.user.owner, i.user.owner)

@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asStacker) != "" {
 		stack()
 	}
+	if os.Getenv(asTried) != "" {
+		try()
+	}
 	if os.Getenv(asRefused) != "" {
 		refuse()
 	}

@@ -40,6 +40,9 @@ func New(opts *Options) (*Backend, error) {
 
 // open takes what the backend itself holds.
 func (b *Backend) open() (err error) {
+	if b.opts.Overlay && b.opts.Root == "" {
+		return &Error{Call: "Options.Overlay", Err: errors.New("the machine's programs belong to root, whom no command is"), Change: "set Options.Root too"}
+	}
 	if b.opts.Root, err = directory(b.opts.Root); err != nil {
 		return err
 	}
@@ -54,7 +57,7 @@ func (b *Backend) open() (err error) {
 	})
 	if err != nil {
 		b.users.close()
-		return &Error{Call: "Options.Dir", Err: err}
+		return &Error{Call: "Options.Dir", Err: err, Change: "choose one where the service may make directories"}
 	}
 	b.groups, b.groupsErr = cgroup.NewParent(filepath.Base(b.base.Path))
 	b.program = agentclient.NewProgram(b.base.Path)
@@ -93,8 +96,14 @@ func (b *Backend) Info() backend.Info {
 		OOM:              b.groups != nil,
 		Caveats: []string{
 			"Commands share the machine's kernel.",
-			"Nothing limits what a sandbox writes to /workspace.",
 		},
+	}
+	if b.opts.WriteSize <= 0 {
+		where := "/workspace"
+		if b.opts.Overlay {
+			where += " and its root"
+		}
+		info.Caveats = append(info.Caveats, "Nothing limits what a sandbox writes to "+where+".")
 	}
 	if b.groups == nil {
 		info.Caveats = append(info.Caveats, fmt.Sprintf("Nothing limits the memory and the processors that a sandbox uses: %v.", b.groupsErr))
@@ -164,7 +173,9 @@ func (b *Backend) enter(cfg *backend.Config, root string, u *identity, l backend
 	e := &wire.Enter{
 		Root:      b.opts.Root,
 		Place:     filepath.Join(root, "root"),
-		Work:      filepath.Join(root, "work"),
+		Data:      filepath.Join(root, "data"),
+		DataSize:  max(0, b.opts.WriteSize),
+		Overlay:   b.opts.Overlay,
 		WorkAt:    []string{workspace.Dir, workspace.Alias},
 		Hide:      b.opts.Hide,
 		TmpSize:   b.opts.TmpSize,

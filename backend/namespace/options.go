@@ -30,6 +30,21 @@ type Options struct {
 	// negative is half of the machine's memory.
 	TmpSize int64
 
+	// Overlay lets commands write to all of Root, which must be set, but for what is mounted
+	// below it. What they write is their sandbox's alone, and gone with it. All that belongs
+	// to the service's user in Root is as if it were the commands' user's; where newuidmap has
+	// given them another number, they may change what everybody may, which is so of all that
+	// package image has unpacked. It needs Linux 5.11, or, as root, 5.19 and a Root on a file
+	// system with idmapped mounts, such as ext4, XFS and btrfs. What Root has in /home and
+	// /run is then to be seen.
+	Overlay bool
+
+	// WriteSize bounds what a sandbox holds in /workspace and, with Overlay, has written
+	// to its root, together, in bytes; a file counts as 4 KiB at least. It is then memory, which
+	// counts to Limits.Memory too: what is above that ends a command rather than its write. 0 or
+	// less is no bound, and a place on the disk, in Dir.
+	WriteSize int64
+
 	// Limits bound one sandbox. A zero field is its default: 512 processes, besides those of
 	// the agent's, and, where the service may make control groups, 1 GiB of memory without
 	// swap and one CPU. A negative one is no limit. Where it may not, New refuses limits of

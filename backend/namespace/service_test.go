@@ -4,7 +4,6 @@ package namespace_test
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -77,13 +76,7 @@ func refuse() {
 	if err == nil {
 		_, err = namespace.New(nil)
 	}
-	var lacks *namespace.Error
-	if errors.As(err, &lacks) {
-		fmt.Printf("%s|%v|%s\n", lacks.Call, lacks.Err, lacks.Change)
-	} else {
-		fmt.Println(err)
-	}
-	os.Exit(0)
+	say(err)
 }
 
 // New says which call has failed, why, and what to change.

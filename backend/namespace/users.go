@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandbox-go/sandbox/internal/agent/agentclient"
 	"github.com/sandbox-go/sandbox/internal/host"
 )
 
@@ -34,6 +35,10 @@ type identity struct {
 	uid     int64               // the commands', inside; negative is the agent's
 	owner   int                 // the agent's number on the machine; negative is the service's
 	release func()
+
+	// tree returns a mount of a directory whose files, which are the service's, look as if they
+	// were the commands'. It is nil where there is no need.
+	tree func(program *agentclient.Program, dir string) (*os.File, error)
 }
 
 // inside is the number of commands in their sandbox, and of their group.
@@ -72,7 +77,8 @@ func (oneUser) take() (*identity, error) {
 			Cloneflags:  namespaces,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: inside, HostID: os.Geteuid(), Size: 1}},
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: inside, HostID: os.Getegid(), Size: 1}},
-			AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP},
+			// DAC_OVERRIDE is for an overlay's own directory, which is closed to everybody.
+			AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_DAC_OVERRIDE},
 		},
 		uid: -1, owner: -1, release: func() {},
 	}, nil
@@ -113,5 +119,34 @@ func (u *rootUsers) take() (*identity, error) {
 			u.all.Release(agent)
 			u.all.Release(commands)
 		},
+		tree: func(program *agentclient.Program, dir string) (*os.File, error) {
+			return treeOf(program, dir, int(commands))
+		},
 	}, nil
+}
+
+// treeOf returns a mount of a directory, in no place, in which root's files are another user's.
+func treeOf(program *agentclient.Program, dir string, uid int) (*os.File, error) {
+	failed := func(call string, err error) error {
+		return &Error{Call: call + ", for Options.Overlay", Err: err,
+			Change: "use Linux 5.19 or later, an Options.Root on a file system with idmapped mounts, and a service with CAP_SYS_ADMIN, or one that is not root"}
+	}
+	users, err := agentclient.UserNamespace(program, []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}})
+	if err != nil {
+		return nil, failed("clone(CLONE_NEWUSER)", err)
+	}
+	defer users.Close()
+	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return nil, failed("open_tree("+dir+")", err)
+	}
+	tree := os.NewFile(uintptr(fd), dir)
+	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{
+		Attr_set: unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Userns_fd: uint64(users.Fd()),
+	})
+	if err != nil {
+		tree.Close()
+		return nil, failed("mount_setattr(MOUNT_ATTR_IDMAP, "+dir+")", err)
+	}
+	return tree, nil
 }

@@ -7,7 +7,7 @@
 //	b, err := namespace.New(&namespace.Options{Root: img.Root, Env: img.Env})
 //
 // An image is unpacked once, however many programs and sandboxes use it, and shown to all
-// of them read-only. It is a module of its own, so that nobody else builds what reads images.
+// of them read-only; what commands write with namespace.Options.Overlay is elsewhere. It is a module of its own, so that nobody else builds what reads images.
 //
 // All files belong to whoever unpacks, and a sandbox's commands may read and execute what
 // their owner in the image may. Set-user-ID bits, extended attributes (so capabilities too),

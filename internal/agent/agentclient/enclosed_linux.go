@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"syscall"
 	"time"
 
@@ -34,7 +35,10 @@ type Enclosure struct {
 	// Group is the control group that it starts in.
 	Group cgroup.Place
 
-	// Enter is what the sandbox is made of.
+	// Tree is a detached mount of the sandbox's root, or nil. It stays the caller's.
+	Tree *os.File
+
+	// Enter is what the sandbox is made of, but for its Tree.
 	Enter *wire.Enter
 }
 
@@ -63,7 +67,11 @@ func NewEnclosed(ctx context.Context, e *Enclosure) (*Local, error) {
 	if e.Map != nil {
 		argv = append(argv, "unmapped")
 	}
-	conn, process, err := launch(e.Program, argv, e.Sys, e.Group)
+	var more []*os.File
+	if e.Tree != nil {
+		more, e.Enter.Tree = []*os.File{e.Tree}, firstMore
+	}
+	conn, process, err := launch(e.Program, argv, e.Sys, e.Group, more...)
 	if err != nil {
 		return nil, fmt.Errorf("start the agent: %w", err)
 	}
@@ -82,6 +90,21 @@ func NewEnclosed(ctx context.Context, e *Enclosure) (*Local, error) {
 	}
 	l.begin(idleEnclosed)
 	return l, nil
+}
+
+// UserNamespace makes a user namespace that nobody is in.
+func UserNamespace(program *Program, ids []syscall.SysProcIDMap) (*os.File, error) {
+	sys := syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: ids, GidMappings: ids}
+	// Until it is told that it has its user, the agent waits.
+	conn, process, err := launch(program, []string{"sandbox-agent", "namespace", "unmapped"}, sys, cgroup.Place{})
+	if err != nil {
+		return nil, err
+	}
+	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", process.Pid))
+	conn.Close()
+	process.Kill()
+	process.Wait()
+	return ns, err
 }
 
 // Remove removes the tree dir, with the privileges that an agent has where e has it start.

@@ -20,8 +20,9 @@ import (
 )
 
 // launch starts the agent with one end of a socket, in a session and a control group of its
-// own, with an empty environment and no other descriptor of the service.
-func launch(program *Program, argv []string, sys syscall.SysProcAttr, group cgroup.Place) (*net.UnixConn, *os.Process, error) {
+// own, with an empty environment and no other descriptor of the service but more, of which the
+// first gets the number [firstMore].
+func launch(program *Program, argv []string, sys syscall.SysProcAttr, group cgroup.Place, more ...*os.File) (*net.UnixConn, *os.Process, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
@@ -41,6 +42,7 @@ func launch(program *Program, argv []string, sys syscall.SysProcAttr, group cgro
 	defer null.Close()
 	files := []*os.File{null, null, theirs, nil}
 	files[serve.Socket] = theirs
+	files = append(files, more...)
 	sys.Setsid = true
 	var process *os.Process
 	err = group.Start(&sys, func() (err error) {
@@ -53,6 +55,9 @@ func launch(program *Program, argv []string, sys syscall.SysProcAttr, group cgro
 	}
 	return conn.(*net.UnixConn), process, nil
 }
+
+// firstMore comes after the standard streams and serve.Socket.
+const firstMore = 4
 
 // A Program is the agent's, to be started several times. Its methods may be called
 // concurrently.

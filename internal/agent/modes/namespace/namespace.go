@@ -178,6 +178,9 @@ func restrict(e *wire.Enter) error {
 // openTrees returns the trees that commands may change. This thread alone is held to it, which
 // starts all supervisors: so what they start is in one domain, and may signal each other.
 func openTrees(e *wire.Enter) []string {
+	if e.Overlay {
+		return []string{"/"} // and all mounts below it, of which some are read-only
+	}
 	trees := append([]string{"/tmp", "/dev/shm"}, e.WorkAt...)
 	for _, m := range e.Mounts {
 		if !m.ReadOnly {

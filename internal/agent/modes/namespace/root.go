@@ -27,21 +27,28 @@ var own = []string{"dev", "home", "proc", "run", "sys", "tmp", "workspace"}
 func makeRoot(e *wire.Enter) error {
 	r := &root{enter: e}
 	r.do(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), "mount(MS_PRIVATE, /)")
-	r.mount("tmpfs", e.Place, unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m")
+	r.data()
+	if e.Overlay {
+		r.overlay()
+	} else {
+		r.mount("tmpfs", e.Place, unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m")
+	}
 	r.mkdir(e.Place+old, 0o700)
 	r.do(unix.PivotRoot(e.Place, e.Place+old), "pivot_root")
 	r.do(unix.Chdir("/"), "chdir(/)")
 	// From here on no path leads to the host but through old.
 	for _, dir := range own {
-		r.mkdir("/"+dir, 0o755)
+		r.ownDir("/" + dir)
 	}
-	r.entries()
+	if !e.Overlay {
+		r.entries()
+	}
 	r.proc()
 	r.dev()
 	r.tmp("/tmp")
 	for _, at := range e.WorkAt {
 		r.mkdirAll(at)
-		r.bind(e.Work, at, writable)
+		r.bind(filepath.Join(e.Data, work), at, writable)
 	}
 	for _, m := range e.Mounts {
 		attr := uint64(writable)
@@ -59,8 +66,66 @@ func makeRoot(e *wire.Enter) error {
 	}
 	r.do(unix.Unmount(old, unix.MNT_DETACH), "umount(%s)", old)
 	r.do(unix.Rmdir(old), "rmdir(%s)", old)
-	r.restrict("/", readOnly, 0)
+	if !e.Overlay {
+		r.restrict("/", readOnly, 0)
+	} else if r.err == nil && e.UID >= 0 {
+		r.do(unix.Chown("/", int(e.UID), int(e.GID)), "chown(/)")
+	}
 	return r.err
+}
+
+// What is in wire.Enter.Data.
+const (
+	work  = "work"  // the start directory
+	upper = "upper" // what is written to the root
+	aside = "aside" // the overlay's own
+)
+
+// data makes what commands write to.
+func (r *root) data() {
+	e := r.enter
+	if e.DataSize > 0 {
+		const perFile = 4096 // at least, as on a disk, or files without content would have no bound
+		r.mount("tmpfs", e.Data, unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("mode=700,size=%d,nr_inodes=%d", e.DataSize, e.DataSize/perFile+16))
+	}
+	r.mkdir(filepath.Join(e.Data, work), 0o700)
+	if e.Overlay {
+		r.mkdir(filepath.Join(e.Data, upper), 0o755)
+		r.mkdir(filepath.Join(e.Data, aside), 0o700)
+	}
+}
+
+// overlay mounts the root with a layer over it that commands may write to. Names are relative,
+// since in options neither commas nor colons could be part of them.
+func (r *root) overlay() {
+	e := r.enter
+	if r.err != nil {
+		return
+	}
+	if e.Tree > 0 {
+		r.do(unix.MoveMount(e.Tree, "", unix.AT_FDCWD, e.Place, unix.MOVE_MOUNT_F_EMPTY_PATH), "move_mount(%s)", e.Root)
+		unix.Close(e.Tree)
+	} else {
+		r.do(unix.Mount(e.Root, e.Place, "", unix.MS_BIND|unix.MS_REC, ""), "mount(MS_BIND, %s, /)", e.Root)
+	}
+	r.do(unix.Chdir(filepath.Dir(e.Place)), "chdir(%s)", filepath.Dir(e.Place))
+	place, data := filepath.Base(e.Place), filepath.Base(e.Data)
+	if r.err == nil {
+		r.do(unix.Mount("overlay", place, "overlay", unix.MS_NOSUID|unix.MS_NODEV,
+			fmt.Sprintf("userxattr,lowerdir=%s,upperdir=%s/%s,workdir=%s/%s", place, data, upper, data, aside)), "mount(overlay, /)")
+	}
+}
+
+// ownDir makes a directory of the sandbox's own, whatever an overlay has in its place.
+func (r *root) ownDir(path string) {
+	info, err := os.Lstat(path)
+	switch {
+	case r.err != nil || err == nil && info.IsDir():
+		return
+	case err == nil:
+		r.do(os.Remove(path), "unlink(%s)", path)
+	}
+	r.mkdir(path, 0o755)
 }
 
 // A root is one that is being made. After the first error nothing is done any more.

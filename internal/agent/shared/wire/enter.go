@@ -13,9 +13,18 @@ type Enter struct {
 	// Place is an empty directory of the host, where the root is put together.
 	Place string
 
-	// Work is the directory of the host that is the start directory, at the paths
-	// WorkAt of the sandbox.
-	Work   string
+	// Tree, if not 0, is a descriptor of a detached mount of Root, to be used in its place.
+	Tree int
+
+	// Data is an empty directory of the host for what commands write. DataSize is how many
+	// bytes of memory are to be in its place; 0 is none.
+	Data     string
+	DataSize int64
+
+	// Overlay has commands write to the root too.
+	Overlay bool
+
+	// WorkAt are the paths of the sandbox at which the start directory is.
 	WorkAt []string
 
 	Hide   []string        // paths of the sandbox
@@ -51,7 +60,10 @@ func (m *Enter) code(c *codec) {
 	codeString(c, &m.Root)
 	c.strings(&m.Entries)
 	codeString(c, &m.Place)
-	codeString(c, &m.Work)
+	codeInt(c, &m.Tree)
+	codeString(c, &m.Data)
+	codeInt(c, &m.DataSize)
+	c.bool(&m.Overlay)
 	c.strings(&m.WorkAt)
 	c.strings(&m.Hide)
 	n := c.length(len(m.Mounts))

@@ -56,7 +56,7 @@ func messages() []wire.Message {
 		&wire.Dial{ID: 6, Port: 80},
 		&wire.Dialed{ID: 6, Refused: true, Why: "w"},
 		&wire.Enter{
-			Root: "/", Entries: []string{"bin", "usr"}, Place: "/p", Work: "/w", WorkAt: []string{"/a", "/b"}, Hide: []string{"/h"},
+			Root: "/", Entries: []string{"bin", "usr"}, Place: "/p", Tree: 4, Data: "/d", DataSize: 1 << 33, Overlay: true, WorkAt: []string{"/a", "/b"}, Hide: []string{"/h"},
 			Mounts:  []backend.Mount{{Source: "/s", Target: "/t", ReadOnly: true}, {Source: "/s2", Target: "/t2"}},
 			TmpSize: 1 << 40, UID: -1, GID: 1000, Processes: -1, Limited: true, Landlock: true, Filter: []byte("\x00\xff"),
 		},
