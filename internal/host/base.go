@@ -34,7 +34,7 @@ func NewBase(backend, dir string, others bool, remove func(dir string) error) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := makeAll(parent); err != nil {
+	if err := MkdirAll(parent); err != nil {
 		return nil, err
 	}
 	if others {
@@ -83,11 +83,12 @@ func (b *Base) Restore() error {
 	return nil
 }
 
-// makeAll makes dir and what is missing above it, so that others may pass through them.
-func makeAll(dir string) error {
+// MkdirAll makes dir and what is missing above it, so that others may pass through them, whatever
+// the service's umask is.
+func MkdirAll(dir string) error {
 	err := Mkdir(dir, 0o711)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = makeAll(filepath.Dir(dir)); err == nil {
+		if err = MkdirAll(filepath.Dir(dir)); err == nil {
 			err = Mkdir(dir, 0o711)
 		}
 	}

@@ -146,7 +146,7 @@ func covers(ranges string, c Range) bool {
 func openLocks(dirs []string) (*os.File, error) {
 	var all error
 	if last := dirs[len(dirs)-1]; last != "" {
-		if err := makeAll(last); err != nil {
+		if err := MkdirAll(last); err != nil {
 			return nil, err
 		}
 	}

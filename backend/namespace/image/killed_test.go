@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"go.uber.org/goleak"
@@ -56,8 +57,13 @@ func stuck(dir string) {
 }
 
 // What a process was unpacking when it was killed is not taken for the image, and the next one
-// removes it.
+// removes it, also one that has waited for it.
 func TestKilled(t *testing.T) {
+	t.Run("nobody-waits", func(t *testing.T) { killed(t, false) })
+	t.Run("somebody-waits", func(t *testing.T) { killed(t, true) })
+}
+
+func killed(t *testing.T, takesOver bool) {
 	opts := store(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), asStuck+"="+opts.Dir)
@@ -84,8 +90,25 @@ func TestKilled(t *testing.T) {
 	if _, err := os.Lstat(parts[0]); err != nil {
 		t.Error(err)
 	}
+	waiting := make(chan error)
+	if takesOver {
+		go func() {
+			_, err := image.UnpackImage(t.Context(), halfImage(t), opts)
+			waiting <- err
+		}()
+		select {
+		case err := <-waiting:
+			t.Fatalf("it does not wait for the other process: %v", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 	cmd.Process.Kill()
 	cmd.Wait()
+	if takesOver {
+		if err := <-waiting; err != nil {
+			t.Errorf("it does not take over: %v", err)
+		}
+	}
 	if _, err := image.UnpackImage(t.Context(), makeImage(t, []entry{file("third", "")}), opts); err != nil {
 		t.Fatal(err)
 	}

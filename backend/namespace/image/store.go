@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/sandbox-go/sandbox/internal/host"
 )
 
 // A store is the directory of unpacked images.
@@ -60,14 +62,10 @@ func (s *store) make() error {
 	if os.Geteuid() == 0 {
 		mode = 0o711
 	}
-	if err := os.MkdirAll(filepath.Dir(s.dir), mode|0o044); err != nil {
+	if err := host.MkdirAll(filepath.Dir(s.dir)); err != nil {
 		return err
 	}
-	err := os.Mkdir(s.dir, mode)
-	if err == nil {
-		return os.Chmod(s.dir, mode)
-	}
-	if !errors.Is(err, fs.ErrExist) {
+	if err := host.Mkdir(s.dir, mode); !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	info, err := os.Stat(s.dir)
@@ -146,10 +144,8 @@ func (s *store) add(ctx context.Context, id string, fill func(dir string) error)
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return "", err
-	}
-	if err = os.Chmod(dir, 0o755); err == nil { // whatever the umask is
+	err = host.Mkdir(dir, 0o755)
+	if err == nil {
 		err = fill(dir)
 	}
 	if err == nil {
