@@ -25,7 +25,7 @@ const (
 	// How often to try a container that may run by now: the kubelet tells what has become
 	// of one only about once a second. Where it takes longer, tries would make it longer
 	// still.
-	minTry = 50 * time.Millisecond
+	minTry = 200 * time.Millisecond
 	maxTry = 5 * time.Second
 )
 
