@@ -146,8 +146,9 @@ func (h *handler) forward(w http.ResponseWriter, r *http.Request, req *Request, 
 					return nil, errors.New("the connection is used already")
 				}
 			},
-			DisableKeepAlives:  true,
-			DisableCompression: true,
+			DisableKeepAlives:      true,
+			DisableCompression:     true,
+			MaxResponseHeaderBytes: maxAnswerHeaderBytes,
 		},
 		FlushInterval: -1,
 		ErrorLog:      log.New(io.Discard, "", 0),

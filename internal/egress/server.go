@@ -61,7 +61,8 @@ const (
 	askTime  = 30 * time.Second // within which a request has come, from its first byte on
 	idleTime = 2 * time.Minute  // after which a connection without a request is closed
 
-	maxHeaderBytes = 64 << 10
+	maxHeaderBytes       = 64 << 10
+	maxAnswerHeaderBytes = 256 << 10
 )
 
 // Serve serves the connections of l until ctx ends, or l does, and returns when none is
