@@ -81,12 +81,13 @@ func (b *balancer) forward(client net.Conn, address string) {
 	pass := func(to, from net.Conn) {
 		for buffer := make([]byte, 32<<10); ; {
 			n, err := from.Read(buffer)
-			b.stalled.RLock()
+			b.stalled.RLock() // waits while it stands still
+			dropped := f.dropped.Load()
 			b.stalled.RUnlock()
 			switch {
-			case f.dropped.Load() && err == nil:
+			case dropped && err == nil:
 			case err != nil:
-				if !f.dropped.Load() {
+				if !dropped {
 					to.Close()
 				}
 				return
