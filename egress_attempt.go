@@ -163,9 +163,9 @@ func (c *egressConn) count(direction *atomic.Int64, n int, err error) error {
 	return err
 }
 
-// copyBelow is how much a sandbox that may carry only so much may carry still when its bytes are
-// looked at again: what the kernel passes on is counted when it has, at most
-// relay.MaxSpliced at once.
+// copyBelow is how many bytes of MaxBytes must be left for the kernel to pass bytes on. It
+// counts them only afterwards, when up to relay.MaxSpliced may be under way. With less left,
+// they are copied.
 const copyBelow = 2 * relay.MaxSpliced
 
 // Raw implements [relay.Socket].

@@ -24,9 +24,9 @@ import (
 
 // A Backend makes sandboxes. Its methods may be called concurrently.
 type Backend interface {
-	// Info says what the backend is and what it promises. It does no work, and is
-	// constant over the backend's life but for what only sandboxes tell, such as what
-	// the kernels can do that they run on: Info knows that when Create returns.
+	// Info says what the backend is and what it promises. It does no work. It is
+	// constant, except for what a backend learns from its sandboxes, such as what their
+	// nodes' kernels support: that is known when Create returns.
 	Info() Info
 
 	// Create makes a sandbox, and in it the start directory, empty or as the image

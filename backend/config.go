@@ -83,8 +83,8 @@ type Info struct {
 	// the sandbox runs, and that they attack first.
 	DedicatedKernel bool `json:"dedicated_kernel"`
 
-	// ProtectedAgent: commands cannot signal what their sandbox lives by. Whatever one
-	// signals, the sandbox lives, and the next command runs.
+	// ProtectedAgent: commands cannot signal the processes that keep their sandbox alive.
+	// Whatever a command signals, the sandbox lives, and the next command runs.
 	ProtectedAgent bool `json:"protected_agent"`
 
 	// OOM: Exit.OOMKilled and Usage.OOMKills are told.

@@ -107,7 +107,7 @@ func TestDeath(t *testing.T) {
 			lost(t, e)
 			// A record waits five seconds for the cluster to tell the cause: a slow kubelet
 			// takes longer.
-			if err := e.Execution().Err; !strings.Contains(err.Error(), test.why) && c.tellsEnd(t, pod) {
+			if err := e.Execution().Err; err == nil || !strings.Contains(err.Error(), test.why) && c.tellsEnd(t, pod) {
 				t.Errorf("the record's error is %v, which does not say %q", err, test.why)
 			}
 			if took := time.Since(begin); took > 40*time.Second {

@@ -175,7 +175,7 @@ func (b *Backend) Info() backend.Info {
 	switch {
 	case b.opts.PodSecurity != Restricted:
 	case info.ProtectedAgent:
-		info.Caveats = append(info.Caveats, "The agent runs as the commands' user: a command can neither look into it nor signal it, but can end what watches over the other commands of its sandbox, which have failed then.")
+		info.Caveats = append(info.Caveats, "The agent runs as the commands' user: a command can neither look into it nor signal it, but can kill the supervisors of the sandbox's other commands, which then fail.")
 	case b.unprotected.Load():
 		info.Caveats = append(info.Caveats, "The agent runs as the commands' user: a command cannot look into it, but can end it, or the sandbox, and what else runs there has failed then: a node's kernel does not keep it from that (Landlock, Linux 6.12). PodSecurity Baseline keeps them apart.")
 	default:

@@ -108,8 +108,8 @@ const (
 	// Restricted: nothing in the pod is root, so the agent runs as the user that
 	// commands run as, and Spec.User can be no other. They cannot look into it. Where the
 	// node's kernel has Landlock with signal scopes (Linux 6.12), and the runtime's seccomp
-	// profile allows that, they cannot signal it either, nor set a limit of a process but
-	// their own; Info.ProtectedAgent tells from the first sandbox on. Else they can end
+	// profile allows that, they cannot signal it either, nor set the limits of a process by
+	// its number; Info.ProtectedAgent tells from the first sandbox on. Else they can end
 	// it, and with it what else runs in their sandbox.
 	Restricted PodSecurity = "restricted"
 

@@ -48,8 +48,8 @@ func say(err error) {
 // advice is an option of docker run.
 var advice = regexp.MustCompile(`--security-opt [a-z]+=unconfined`)
 
-// In a container New says which call has failed, why, and what to change: who does that, and
-// again, has sandboxes, whatever has been lifted before.
+// In a container New says which call failed, why, and what to change. Whoever follows that,
+// step by step, gets a sandbox, whatever options were set at first.
 func TestInDocker(t *testing.T) {
 	if os.Getenv("DOCKER_HOST") != "" {
 		t.Skip("the engine at DOCKER_HOST may not see this machine's files")
@@ -65,7 +65,6 @@ func TestInDocker(t *testing.T) {
 		user string
 		with []string
 	}{{"0", nil}, {"1000", []string{"--security-opt seccomp=unconfined"}}, {"1000", []string{"--security-opt systempaths=unconfined"}}} {
-		said := ""
 		for with := slices.Clone(test.with); ; {
 			args := []string{"run", "--rm", "--network", "none", "--user", test.user, "-e", asTried + "=1", "-v", self + ":/self:ro"}
 			for _, dir := range []string{"/lib", "/lib64", "/usr"} {
@@ -78,7 +77,8 @@ func TestInDocker(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			if said = strings.TrimSpace(string(out)); said == "made" {
+			said := strings.TrimSpace(string(out))
+			if said == "made" {
 				break
 			}
 			t.Logf("user %s, %v: %s", test.user, with, said)
@@ -92,9 +92,6 @@ func TestInDocker(t *testing.T) {
 			if len(parts) != 3 || parts[1] == "<nil>" || len(with) == before {
 				t.Fatalf("with %v: no advice: %s", with, said)
 			}
-		}
-		if said != "made" {
-			t.Errorf("user %s, %v: %s", test.user, test.with, said)
 		}
 	}
 }

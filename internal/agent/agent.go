@@ -14,7 +14,8 @@
 //	                  beside the service
 //	modes/supervise   a supervisor: one per command        serve, or beside the service agentclient
 //	modes/forkserver  what starts the supervisors of a     serve
-//	                  serve that is not root
+//	                  serve that is not root, where the
+//	                  kernel has signal scopes
 //	modes/harden      all of these                         nobody
 //	shared/wire       all of them: the messages            -
 //	shared/mux        agentclient and serve: many streams  -

@@ -73,9 +73,10 @@ func NewParent(name string) (*Parent, error) {
 	return p, nil
 }
 
-var errNeeds = errors.New("the service's control groups cannot limit memory and processes: in the second version, the kernel " +
-	"limits nothing below a group that has processes itself, so the service must be in one below that which is delegated, " +
-	"as by systemd's Delegate=yes with DelegateSubgroup=service")
+// below is where the second version lets a service make control groups.
+const below = "run it in a group below a delegated one, as by systemd's Delegate=yes with DelegateSubgroup=service"
+
+var errNeeds = errors.New("the service's control groups cannot limit memory and processes: in the second version " + below)
 
 // needs reports whether there is what a service needs.
 func (p *Parent) needs() bool { return p.dirs[memory] != "" && p.dirs[pids] != "" }
@@ -105,7 +106,7 @@ func find() (*Parent, error) {
 	}
 	dir := highest(m, own[""])
 	if dir == "" {
-		return nil, errors.New("the service may not make control groups: run it as root, or in one below a group that is delegated to its user, as by systemd's Delegate=yes with DelegateSubgroup=service")
+		return nil, errors.New("the service may not make control groups: run it as root, or " + below)
 	}
 	if !mayStartInto() {
 		return nil, errors.New("no process can be started in a control group: clone3 is missing, or a seccomp profile has it not exist")

@@ -65,19 +65,25 @@ func (e *Entrance) enter(p Place) error {
 	if slices.Equal(e.place.Dirs, p.Dirs) && moveThread(e.in) == nil {
 		return nil
 	}
-	e.Close() // of another place, or of groups of the same names that were removed
-	e.place = p
+	// The files are of another place, or of groups of the same names that were removed. The
+	// thread may be in some of those already.
+	if err := moveThread(e.out); err != nil {
+		return err
+	}
+	e.Close()
 	for _, dir := range p.Dirs {
 		// Each group is in one of the service's, which is in the one that the service is in.
 		for dir, files := range map[string]*[]int{dir: &e.in, filepath.Dir(filepath.Dir(dir)): &e.out} {
 			path := filepath.Join(dir, "tasks")
 			fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 			if err != nil {
+				e.Close() // a part of the files must not pass for all of them
 				return &os.PathError{Op: "open", Path: path, Err: err}
 			}
 			*files = append(*files, fd)
 		}
 	}
+	e.place = p
 	return moveThread(e.in)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -135,6 +136,35 @@ func TestEntrance(t *testing.T) {
 		}
 		if err := group.Remove(); err != nil { // refused while a thread is in it
 			t.Error(err)
+		}
+	}
+}
+
+// What cannot be entered as a whole is not entered, however often it is tried.
+func TestEntranceFails(t *testing.T) {
+	parent, err := cgroup.NewParent(fmt.Sprintf("sandbox-test-entrance-fails-%d", os.Getpid()))
+	if err != nil {
+		t.Skipf("the process may not make control groups: %v", err)
+	}
+	defer parent.Remove()
+	group, err := parent.New("a", backend.Limits{PIDs: 9, Memory: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Remove()
+	p := group.Place()
+	if p.Version != 1 {
+		t.Skip("the second version has one group, which a call enters")
+	}
+	p.Dirs = append(slices.Clone(p.Dirs), filepath.Join(p.Dirs[0], "missing"))
+	var e cgroup.Entrance
+	defer e.Close()
+	for range 2 {
+		cmd := exec.Command("/bin/true")
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+		if err := e.Start(p, cmd.SysProcAttr, cmd.Start); err == nil {
+			cmd.Wait()
+			t.Error("it starts")
 		}
 	}
 }

@@ -107,6 +107,7 @@ func (h *handler) connect(w http.ResponseWriter, r *http.Request) {
 	c := conn.(*client)
 	early, _ := buf.Reader.Peek(buf.Reader.Buffered())
 	c.ahead = slices.Clone(early)
+	c.unread.Store(len(early) > 0)
 	go func() { // the server's buffers go with the handler
 		if _, err := io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 			c.Close()

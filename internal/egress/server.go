@@ -167,7 +167,8 @@ func (s *Server) serve(ctx context.Context, in *client, requests *handedOver) {
 // A client is a connection from inside.
 type client struct {
 	net.Conn
-	ahead   []byte      // what was read of it already; for one goroutine
+	ahead   []byte      // what was read of it already; for the goroutine that reads
+	unread  atomic.Bool // ahead is not empty
 	served  atomic.Bool // by the HTTP server, which says when it is done with it
 	broken  atomic.Bool // it is to be broken off, and not to end
 	release func()      // called when it is closed, or the server is done with it
@@ -177,6 +178,7 @@ func (c *client) Read(p []byte) (int, error) {
 	if len(c.ahead) > 0 {
 		n := copy(p, c.ahead)
 		c.ahead = c.ahead[n:]
+		c.unread.Store(len(c.ahead) > 0)
 		return n, nil
 	}
 	return c.Conn.Read(p)
@@ -184,7 +186,7 @@ func (c *client) Read(p []byte) (int, error) {
 
 // Raw implements [relay.Socket].
 func (c *client) Raw() syscall.RawConn {
-	if len(c.ahead) > 0 {
+	if c.unread.Load() {
 		return nil
 	}
 	return relay.RawOf(c.Conn)

@@ -138,13 +138,18 @@ func spliceStep(dst, src net.Conn) (int, error) {
 	if !ok {
 		return 0, errNoPipe
 	}
-	out, in := to.Raw(), from.Raw()
-	if out == nil || in == nil {
-		return 0, errNoPipe
+	for {
+		out, in := to.Raw(), from.Raw()
+		if out == nil || in == nil {
+			return 0, errNoPipe
+		}
+		n, err := splice(out, in, func(n int) error { return from.Carried(n, 0) })
+		if err != nil {
+			return n, err
+		}
+		if n > 0 {
+			return n, to.Carried(0, n)
+		}
+		// It has waited. Meanwhile the two may have come to want copies.
 	}
-	n, err := splice(out, in, func(n int) error { return from.Carried(n, 0) })
-	if err != nil {
-		return n, err
-	}
-	return n, to.Carried(0, n)
 }

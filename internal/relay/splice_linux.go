@@ -88,11 +88,16 @@ func (pp *pipePool) give(p pipe, empty bool) {
 var errNoPipe = errors.New("no pipe is to be had")
 
 // splice moves what src brings next to dst within the kernel, and returns how much that was,
-// or io.EOF. It calls read when that has left src.
+// or io.EOF. It calls read when that has left src. After a wait it returns 0 and no error, and
+// has moved nothing.
 func splice(dst, src syscall.RawConn, read func(int) error) (n int, err error) {
 	var p pipe
-	have := false
+	have, waited := false, false
 	waitErr := src.Read(func(fd uintptr) bool {
+		if waited {
+			err = nil
+			return true
+		}
 		if p, have = pipes.take(); !have {
 			err = errNoPipe
 			return true
@@ -102,7 +107,7 @@ func splice(dst, src syscall.RawConn, read func(int) error) (n int, err error) {
 		})
 		if err == syscall.EAGAIN { // who waits has none
 			pipes.give(p, true)
-			have = false
+			have, waited = false, true
 			return false
 		}
 		return true

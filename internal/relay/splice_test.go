@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sandbox-go/sandbox/internal/relay"
 )
@@ -20,9 +21,15 @@ type counted struct {
 	net.Conn
 	read, written, past atomic.Int64
 	most                int64
+	copies              atomic.Bool // nothing may go past it
 }
 
-func (c *counted) Raw() syscall.RawConn { return relay.RawOf(c.Conn) }
+func (c *counted) Raw() syscall.RawConn {
+	if c.copies.Load() {
+		return nil
+	}
+	return relay.RawOf(c.Conn)
+}
 
 func (c *counted) Carried(read, written int) error {
 	c.read.Add(int64(read))
@@ -112,6 +119,31 @@ func TestSplicedBytesAreBounded(t *testing.T) {
 	<-over
 	if n > 32<<20 {
 		t.Errorf("%d bytes were taken", n)
+	}
+}
+
+// A connection that may be passed by while it waits for bytes, and no more when they come, is not.
+func TestPassedByAfterAWait(t *testing.T) {
+	one, other, second, over := countedRelay(t, 0)
+	defer func() {
+		one.Close()
+		other.Close()
+		<-over
+	}()
+	send := func() {
+		const size = 64 << 10
+		go one.Write(make([]byte, size))
+		if _, err := io.CopyN(io.Discard, struct{ io.Reader }{other}, size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send()
+	time.Sleep(50 * time.Millisecond) // the relay waits
+	second.copies.Store(true)
+	before := second.past.Load()
+	send()
+	if after := second.past.Load(); after > before {
+		t.Errorf("%d bytes went past it", after-before)
 	}
 }
 

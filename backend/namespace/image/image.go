@@ -7,13 +7,15 @@
 //	b, err := namespace.New(&namespace.Options{Root: img.Root, Env: img.Env})
 //
 // An image is unpacked once, however many programs and sandboxes use it, and shown to all
-// of them read-only; what commands write with namespace.Options.Overlay is elsewhere. It is a module of its own, so that nobody else builds what reads images.
+// of them read-only; what commands write with namespace.Options.Overlay is elsewhere. The package is a
+// module of its own, so that only its users build what reads images.
 //
 // All files belong to whoever unpacks, and a sandbox's commands may read and execute what
 // their owner in the image may. Set-user-ID bits, extended attributes (so capabilities too),
 // devices, FIFOs and sockets are left out. Symbolic links stay as they are; inside a sandbox
 // they cannot lead out of it. What an image has in /dev, /home, /proc, /run, /sys, /tmp and
-// /workspace is hidden by the sandbox's own.
+// /workspace is hidden by the sandbox's own; with namespace.Options.Overlay, what it has in
+// /home, /run and /sys is seen.
 //
 // Of an image's configuration only its environment is used. Commands start in /workspace, as
 // the sandbox's user, so its working directory, its user, its entry point, its volumes and
@@ -51,8 +53,9 @@ type Image struct {
 // Options say where images are unpacked, and what is too much. Nil and the zero value are the
 // defaults.
 type Options struct {
-	// Dir is the directory of all unpacked images. It must be the caller's own, and is created
-	// if it does not exist. Empty is /var/cache/sandbox/images for root, and for others
+	// Dir is the directory of all unpacked images. It must be the caller's own, in directories
+	// that are the caller's or root's, and is created if it does not exist. Where the caller is
+	// not root it is closed to others (mode 0700), since files of images may be writable for all. Empty is /var/cache/sandbox/images for root, and for others
 	// sandbox/images in os.UserCacheDir(). Root's can be passed by everybody on the machine,
 	// as its sandboxes' users must, and not be listed.
 	Dir string

@@ -72,6 +72,7 @@ func TestUnpack(t *testing.T) {
 	for _, test := range []struct{ name, path string }{
 		{"layout", layoutOf(t, img)},
 		{"layout-archive", layoutArchiveOf(t, img)},
+		{"layout-with-two-names-for-it", layoutOf(t, img, img)},
 		{"docker-save", dockerSaveOf(t, img)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -133,6 +134,8 @@ func TestLayers(t *testing.T) {
 		{"whiteout-is-for-lower-layers", [][]entry{{file("x", "1")}, {file("x", "2"), file(".wh.x", "")}}, map[string]string{"x": "2"}},
 		{"opaque", [][]entry{{file("d/x", "1"), file("d/s/x", "1")}, {file("d/y", "2"), file("d/.wh..wh..opq", ""), file("d/s/z", "2")}},
 			map[string]string{"d": "/", "d/y": "2", "d/s": "/", "d/s/z": "2"}},
+		{"opaque-last", [][]entry{{file("d/s/x", "1")}, {file("d/s/z", "2"), file("d/.wh..wh..opq", "")}},
+			map[string]string{"d": "/", "d/s": "/", "d/s/z": "2"}},
 		{"whiteouts-of-nothing", [][]entry{{file("d/x", "1")}, {file("d/.wh.", ""), file("d/.wh..", ""), file("d/.wh...", ""), file(".wh..wh.plnk", "")}},
 			map[string]string{"d": "/", "d/x": "1"}},
 		{"hard-link", [][]entry{{file("a", "1"), hardlink("b", "a")}, {file("a", "2"), hardlink("c", "b")}},
@@ -228,6 +231,11 @@ func TestRefused(t *testing.T) {
 		{"another-archive", func(t *testing.T) string { return write(t, string(archive(t, []entry{file("a", "1")}))) }, 0, "neither"},
 		{"a-directory", func(t *testing.T) string { return t.TempDir() }, 0, "index.json"},
 		{"nothing", func(*testing.T) string { return "/no/such" }, 0, "no such file"},
+		{"configuration-is-a-link", func(t *testing.T) string {
+			return write(t, string(archive(t, []entry{
+				file("manifest.json", `[{"Config":"c","Layers":[]}]`), symlink("c", "huge"), file("c", "{}"), file("huge", "{}"),
+			})))
+		}, 0, "too large"},
 		{"two-images", func(t *testing.T) string { return layoutOf(t, good, makeImage(t)) }, 0, "2 images"},
 		{"too-large", func(t *testing.T) string { return layoutOf(t, good) }, 10_000, "Options.MaxSize"},
 		{"archive-too-large", func(t *testing.T) string { return layoutArchiveOf(t, good) }, 10_000, "Options.MaxSize"},
@@ -283,6 +291,15 @@ func TestRefused(t *testing.T) {
 		}
 		checkClean(t, opts.Dir)
 	})
+	t.Run("a-store-that-others-can-replace", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := image.UnpackImage(t.Context(), good, &image.Options{Dir: filepath.Join(dir, "images")}); err == nil || !strings.Contains(err.Error(), "only you") {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("a-store-of-others", func(t *testing.T) {
 		dir := t.TempDir()
 		if err := os.Chmod(dir, 0o777); err != nil {
@@ -328,5 +345,26 @@ func TestTogether(t *testing.T) {
 	all.Wait()
 	if n := opened.Load(); n != 1 {
 		t.Errorf("its layer was read %d times", n)
+	}
+}
+
+// What is in the store's directory and not the store's stays.
+func TestStrangersStay(t *testing.T) {
+	opts, strangers := store(t), []string{"x.iso.part", "open-source"}
+	for _, name := range strangers {
+		if err := os.MkdirAll(filepath.Join(opts.Dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(opts.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := image.Unpack(t.Context(), layoutArchiveOf(t, makeImage(t, []entry{file("a", "1")})), opts); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strangers {
+		if _, err := os.Stat(filepath.Join(opts.Dir, name)); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -131,7 +131,13 @@ func (l *layerWriter) empty(dir string) error {
 	names, err := f.Readdirnames(-1)
 	f.Close()
 	for _, name := range names {
-		if err == nil {
+		if err != nil {
+			break
+		}
+		at := filepath.Join(dir, name)
+		if info, statErr := l.root.Lstat(at); statErr == nil && info.IsDir() && l.made[at] {
+			err = l.empty(at) // of what lower layers have in it
+		} else {
 			err = l.remove(dir, name)
 		}
 	}
@@ -173,9 +179,6 @@ func (l *layerWriter) make(name string, h *tar.Header, content io.Reader) error 
 		if err := l.root.Chmod(name, permissions(h)); err != nil {
 			return err
 		}
-		if h.ModTime.Unix() <= 0 {
-			return nil
-		}
 		return l.root.Chtimes(name, time.Time{}, h.ModTime)
 	case tar.TypeSymlink:
 		return l.root.Symlink(h.Linkname, name)
@@ -211,9 +214,9 @@ func (l *layerWriter) mkdirAll(name string) error {
 	return err
 }
 
-// permissions returns the mode of a file or directory. Whoever uses it is none of the users
-// that the image knows, and gets what its owner has there; but for root's the right to write,
-// since root's images can be reached by others on the machine.
+// permissions returns the mode of a file or directory. Sandboxes' users are none that the
+// image knows, so everybody gets what the owner has. Root's files are writable for root
+// alone, since others on the machine can reach them.
 func permissions(h *tar.Header) fs.FileMode {
 	mode := fs.FileMode(h.Mode)&0o777 | 0o600
 	if h.Typeflag == tar.TypeDir {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/sandbox-go/sandbox/internal/host"
 )
 
 // maxJSON bounds a manifest, an index or a configuration, in bytes: they are read into memory.
@@ -30,7 +33,7 @@ func (s *store) open(ctx context.Context, name string) (_ v1.Image, done func(),
 		return nil, none, err
 	}
 	if info.IsDir() {
-		img, err := fromLayout(name)
+		img, err := fromLayout(ctx, name)
 		return img, none, err
 	}
 	sizes, err := contents(ctx, name)
@@ -44,13 +47,14 @@ func (s *store) open(ctx context.Context, name string) (_ v1.Image, done func(),
 	if _, ok := sizes["index.json"]; !ok {
 		return nil, none, errors.New("it is neither what docker save writes nor an OCI layout: it has no manifest.json and no index.json")
 	}
-	dir, done, err := s.scratch()
+	base, err := host.NewBase("image", s.dir, false, nil)
 	if err != nil {
 		return nil, none, err
 	}
+	done = func() { base.Remove() }
 	var img v1.Image
-	if err = unpackLayout(ctx, name, dir, &budget{left: s.maxSize}); err == nil {
-		img, err = fromLayout(dir)
+	if err = unpackLayout(ctx, name, base.Path, &budget{left: s.maxSize}); err == nil {
+		img, err = fromLayout(ctx, base.Path)
 	}
 	if err != nil {
 		done()
@@ -90,13 +94,16 @@ func walk(ctx context.Context, name string, each func(h *tar.Header, content io.
 	}
 }
 
-// contents returns the sizes of an archive's files.
+// contents returns the sizes of an archive's files. What is not a regular file has the
+// greatest, since the library follows links and reads the holes of sparse files.
 func contents(ctx context.Context, name string) (map[string]int64, error) {
 	sizes := make(map[string]int64)
 	return sizes, walk(ctx, name, func(h *tar.Header, _ io.Reader) error {
-		if h.Typeflag == tar.TypeReg {
-			sizes[path.Clean(h.Name)] = h.Size
+		name, size := path.Clean(h.Name), h.Size
+		if h.Typeflag != tar.TypeReg {
+			size = math.MaxInt64
 		}
+		sizes[name] = max(sizes[name], size) // the library takes the first of a name
 		return nil
 	})
 }
@@ -165,7 +172,7 @@ func writeFile(create func(string) (*os.File, error), name string, content io.Re
 }
 
 // fromLayout returns the image of an OCI layout that is for this machine.
-func fromLayout(dir string) (v1.Image, error) {
+func fromLayout(ctx context.Context, dir string) (v1.Image, error) {
 	if err := small(filepath.Join(dir, "index.json")); err != nil {
 		return nil, err
 	}
@@ -174,7 +181,7 @@ func fromLayout(dir string) (v1.Image, error) {
 		return nil, err
 	}
 	var found []v1.Image
-	if err := collect(dir, index, 0, &found); err != nil {
+	if err := collect(ctx, dir, index, make(map[v1.Hash]bool), &found); err != nil {
 		return nil, err
 	}
 	if len(found) != 1 {
@@ -183,14 +190,9 @@ func fromLayout(dir string) (v1.Image, error) {
 	return found[0], nil
 }
 
-// maxDepth is how many indexes may be in one another.
-const maxDepth = 4
-
-// collect adds the images of an index that can be for this machine.
-func collect(dir string, index v1.ImageIndex, depth int, found *[]v1.Image) error {
-	if depth > maxDepth {
-		return errors.New("its indexes are in each other")
-	}
+// collect adds the images of an index that can be for this machine, but for those that were
+// seen.
+func collect(ctx context.Context, dir string, index v1.ImageIndex, seen map[v1.Hash]bool, found *[]v1.Image) error {
 	manifest, err := index.IndexManifest()
 	if err != nil {
 		return err
@@ -202,13 +204,20 @@ func collect(dir string, index v1.ImageIndex, depth int, found *[]v1.Image) erro
 		if !d.MediaType.IsIndex() && !d.MediaType.IsImage() {
 			continue
 		}
+		if seen[d.Digest] {
+			continue
+		}
+		seen[d.Digest] = true
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := verify(dir, d.Digest); err != nil {
 			return err
 		}
 		if d.MediaType.IsIndex() {
 			inner, err := index.ImageIndex(d.Digest)
 			if err == nil {
-				err = collect(dir, inner, depth+1, found)
+				err = collect(ctx, dir, inner, seen, found)
 			}
 			if err != nil {
 				return err

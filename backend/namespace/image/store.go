@@ -19,7 +19,6 @@ import (
 //	ID          an image's files
 //	ID.lock     locked by who makes ID, or removes it
 //	ID.part     what is being unpacked, or removed
-//	open-*      an archive's files, while it is read; locked meanwhile
 type store struct {
 	dir     string
 	maxSize int64
@@ -65,64 +64,55 @@ func (s *store) make() error {
 	if err := host.MkdirAll(filepath.Dir(s.dir)); err != nil {
 		return err
 	}
-	if err := host.Mkdir(s.dir, mode); !errors.Is(err, fs.ErrExist) {
+	err := host.Mkdir(s.dir, mode)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	info, err := os.Stat(s.dir)
+	if s.dir, err = filepath.EvalSymlinks(s.dir); err != nil {
+		return err
+	}
+	me := uint32(os.Geteuid())
+	info, err := os.Lstat(s.dir)
 	if err != nil {
 		return err
 	}
-	if !info.IsDir() || !own(info) || info.Mode()&0o022 != 0 {
+	if !info.IsDir() || !host.OwnedBy(info, me) || info.Mode()&0o022 != 0 {
 		return fmt.Errorf("%s is not a directory that only you may write to", s.dir)
 	}
-	if os.Geteuid() != 0 && info.Mode()&0o077 != 0 { // others may write to the files in it
-		return os.Chmod(s.dir, mode)
+	if me != 0 && info.Mode()&0o077 != 0 { // others may write to the files in it
+		if err := os.Chmod(s.dir, mode); err != nil {
+			return err
+		}
+	}
+	for dir := s.dir; dir != filepath.Dir(dir); {
+		dir = filepath.Dir(dir)
+		info, err := os.Lstat(dir)
+		if err != nil {
+			return err
+		}
+		shared := info.Mode()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0
+		if shared || !host.OwnedBy(info, me) && !host.OwnedBy(info, 0) {
+			return fmt.Errorf("%s is not a directory that only you can replace: others may write to %s", s.dir, dir)
+		}
 	}
 	return nil
 }
 
-const (
-	part    = ".part"
-	reading = "open-"
-)
+const part = ".part"
 
 // sweep removes what others have left who were killed.
 func (s *store) sweep() {
 	entries, _ := os.ReadDir(s.dir)
 	for _, e := range entries {
-		name := e.Name()
-		lock := name
-		if id, ok := strings.CutSuffix(name, part); ok {
-			lock = id + ".lock"
-		} else if !strings.HasPrefix(name, reading) {
+		id, ok := strings.CutSuffix(e.Name(), part)
+		if !ok || !digest.MatchString(id) {
 			continue
 		}
-		if f, err := tryLock(filepath.Join(s.dir, lock)); err == nil {
-			os.RemoveAll(filepath.Join(s.dir, name))
+		if f, err := tryLock(filepath.Join(s.dir, id+".lock")); err == nil {
+			os.RemoveAll(filepath.Join(s.dir, e.Name()))
 			f.Close()
 		}
 	}
-}
-
-// scratch makes a directory that is removed by remove, or by sweep after this process's death.
-func (s *store) scratch() (dir string, remove func(), err error) {
-	raw, err := os.MkdirTemp(s.dir, "."+reading) // it is not locked yet
-	if err != nil {
-		return "", nil, err
-	}
-	dir = filepath.Join(s.dir, strings.TrimPrefix(filepath.Base(raw), "."))
-	held, err := tryLock(raw)
-	if err == nil {
-		err = os.Rename(raw, dir)
-	}
-	if err != nil {
-		held.Close()
-		return "", nil, errors.Join(err, os.Remove(raw))
-	}
-	return dir, func() {
-		os.RemoveAll(dir)
-		held.Close()
-	}, nil
 }
 
 // add returns the directory of an image, which fill fills, unless it is there. It is there

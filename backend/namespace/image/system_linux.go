@@ -1,19 +1,13 @@
 package image
 
 import (
-	"errors"
-	"io/fs"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 // errLocked: somebody else holds a lock.
 const errLocked = unix.EWOULDBLOCK
-
-// own reports whether a file is the caller's.
-func own(info fs.FileInfo) bool { return int(info.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() }
 
 // syncAll has the disk hold all that the file system of a directory has.
 func syncAll(dir string) error {
@@ -25,12 +19,9 @@ func syncAll(dir string) error {
 	return os.NewSyscallError("syncfs", unix.Syncfs(int(f.Fd())))
 }
 
-// tryLock opens and locks a file or directory, or fails where somebody else holds it.
+// tryLock opens and locks a file, or fails where somebody else holds it.
 func tryLock(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|os.O_CREATE, 0o600)
-	if errors.Is(err, unix.EISDIR) {
-		f, err = os.Open(name)
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ package image
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 )
 
@@ -15,6 +14,5 @@ var errLocked = errors.New("locked")
 // errSystem: there are no namespaces here that images could be for.
 var errSystem = fmt.Errorf("images are unpacked on Linux only: %w", errors.ErrUnsupported)
 
-func own(fs.FileInfo) bool             { return true }
 func syncAll(string) error             { return errSystem }
 func tryLock(string) (*os.File, error) { return nil, errSystem }

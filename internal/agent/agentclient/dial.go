@@ -44,12 +44,12 @@ func (c *Conn) Dial(ctx context.Context, port int) (net.Conn, error) {
 		return mux.NewConn(stream), nil
 	}
 	go stream.Close()
-	var conn net.Conn
+	var conn *net.TCPConn
 	if err == nil {
 		conn, err = c.handed.connection(request.ID)
 	}
 	if err != nil {
 		return nil, c.explain(fmt.Errorf("agent: %w", err))
 	}
-	return c.sockets.add(conn.(*net.TCPConn)), nil
+	return c.sockets.add(conn), nil
 }

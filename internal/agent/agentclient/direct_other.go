@@ -19,7 +19,7 @@ func takeSockets(int, int, string) (net.Conn, *handed, error) {
 func (*handed) expect(int) (forget func()) { return func() {} }
 
 func (*handed) pipes(int, *backend.Spec) (outcome, error) { return nil, errors.ErrUnsupported }
-func (*handed) connection(int) (net.Conn, error)          { return nil, errors.ErrUnsupported }
-func (*handed) listener(int) (net.Listener, error)        { return nil, errors.ErrUnsupported }
+func (*handed) connection(int) (*net.TCPConn, error)      { return nil, errors.ErrUnsupported }
+func (*handed) listener(int) (*net.TCPListener, error)    { return nil, errors.ErrUnsupported }
 func (*handed) receive()                                  {}
 func (*handed) close()                                    {}

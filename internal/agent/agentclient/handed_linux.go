@@ -124,24 +124,45 @@ func (h *handed) pipes(number int, spec *backend.Spec) (outcome, error) {
 	return o, nil
 }
 
+// errOtherKind: an agent has handed over what it was not asked for.
+var errOtherKind = errors.New("the socket is of another kind")
+
 // connection waits for the socket that comes for that number.
-func (h *handed) connection(number int) (net.Conn, error) {
+func (h *handed) connection(number int) (*net.TCPConn, error) {
 	files, err := h.take(number, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer files[0].Close()
-	return net.FileConn(files[0])
+	conn, err := net.FileConn(files[0])
+	if err != nil {
+		return nil, err
+	}
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		conn.Close()
+		return nil, errOtherKind
+	}
+	return tcp, nil
 }
 
 // listener waits for the socket that listens which comes for that number.
-func (h *handed) listener(number int) (net.Listener, error) {
+func (h *handed) listener(number int) (*net.TCPListener, error) {
 	files, err := h.take(number, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer files[0].Close()
-	return net.FileListener(files[0])
+	listener, err := net.FileListener(files[0])
+	if err != nil {
+		return nil, err
+	}
+	tcp, ok := listener.(*net.TCPListener)
+	if !ok {
+		listener.Close()
+		return nil, errOtherKind
+	}
+	return tcp, nil
 }
 
 // receive takes what comes, until the socket ends.
@@ -163,7 +184,11 @@ func (h *handed) receive() {
 		h.mu.Lock()
 		came, ok := h.waiting[it.Number]
 		if ok {
-			came <- fds // once for each number
+			select {
+			case came <- fds:
+			default:
+				ok = false // it came twice
+			}
 		}
 		h.mu.Unlock()
 		if !ok {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/sandbox-go/sandbox/internal/agent/shared/mux"
@@ -84,7 +83,7 @@ func (c *Conn) listen(ctx context.Context, l *Listener) error {
 	var end io.Closer = stream
 	accept := c.accept
 	if err == nil && request.ID > 0 {
-		var socket net.Listener
+		var socket *net.TCPListener
 		if socket, err = c.handed.listener(request.ID); err == nil {
 			end, accept = socket, func() (net.Conn, error) { return c.acceptFrom(socket) }
 		}
@@ -110,14 +109,15 @@ func (c *Conn) listen(ctx context.Context, l *Listener) error {
 	c.tasks.Go(func() {
 		for {
 			conn, err := accept()
-			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-				time.Sleep(acceptPause)
+			if err == nil {
+				l.hand(c, conn)
 				continue
 			}
-			if err != nil {
+			select {
+			case <-ended:
 				return
+			case <-time.After(acceptPause): // there may be no descriptor for a connection
 			}
-			l.hand(c, conn)
 		}
 	})
 	return nil
@@ -151,12 +151,12 @@ func (c *Conn) accept() (net.Conn, error) {
 }
 
 // acceptFrom accepts a connection of a listener that was handed over.
-func (c *Conn) acceptFrom(socket net.Listener) (net.Conn, error) {
-	conn, err := socket.Accept()
+func (c *Conn) acceptFrom(socket *net.TCPListener) (net.Conn, error) {
+	conn, err := socket.AcceptTCP()
 	if err != nil {
 		return nil, err
 	}
-	return c.sockets.add(conn.(*net.TCPConn)), nil
+	return c.sockets.add(conn), nil
 }
 
 // hand hands a connection to who accepts. What comes after l has ended is closed.

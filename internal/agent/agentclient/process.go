@@ -21,11 +21,12 @@ type process struct {
 	spec  *backend.Spec
 	out   outcome // when its pipes were handed over, or nil
 
-	// What follows is for one whose pipes were not.
-	exited    chan struct{}
-	exitOnce  sync.Once    // closes exited
-	exit      backend.Exit // once exited is closed
-	err       error        // once exited is closed
+	exited   chan struct{}
+	exitOnce sync.Once    // closes exited
+	exit     backend.Exit // once exited is closed
+	err      error        // once exited is closed
+
+	// What follows is used only where out is nil.
 	over      chan struct{}
 	noInput   chan struct{} // nobody will read more input
 	inputOnce sync.Once     // closes noInput

@@ -3,6 +3,7 @@ package agentclient
 import (
 	"net"
 	"sync"
+	"syscall"
 )
 
 // sockets are connections into a sandbox that are closed with it: each keeps the sandbox's
@@ -44,6 +45,15 @@ func (s *socket) Close() error {
 	s.of.mu.Unlock()
 	return s.TCPConn.Close()
 }
+
+// Raw implements relay.Socket.
+func (s *socket) Raw() syscall.RawConn {
+	raw, _ := s.SyscallConn()
+	return raw
+}
+
+// Carried implements relay.Socket.
+func (s *socket) Carried(int, int) error { return nil }
 
 // close closes those that are open, and those that are added.
 func (all *sockets) close() {

@@ -1,5 +1,5 @@
-// Package registry pulls images from registries, for package image. It is one of its own, so
-// that programs that take images from files do not link a registry's client.
+// Package registry pulls images from registries, for package image. It is a package of its
+// own, so that programs that take images from files do not link a registry's client.
 package registry
 
 import (
@@ -26,7 +26,8 @@ type Options struct {
 	// image that is unpacked already.
 	Progress func(done, total int64)
 
-	// Remote are options for the client: another way to authenticate, or a transport. By
+	// Remote are options for the client, as a transport, or another keychain
+	// (remote.WithAuthFromKeychain; remote.WithAuth is refused beside the default one). By
 	// default it has the credentials of docker login.
 	Remote []remote.Option
 }
@@ -34,8 +35,9 @@ type Options struct {
 // Pull unpacks the image that reference names, as in "debian:stable-slim". It asks the
 // registry each time what that is now, and fetches no layer of an image that is unpacked
 // already; with a digest in it, the reference is always the same image. What does not have the
-// digest that the registry has said is an error. A registry on the loopback address is spoken to
-// without TLS. The context covers the pull. It may be called concurrently.
+// digest that the registry has said is an error. With a registry at a loopback or private
+// address (RFC 1918), or below .localhost, the client falls back to HTTP where HTTPS does not
+// answer: a name without a digest is then no safer than that network. The context covers the pull. It may be called concurrently.
 func Pull(ctx context.Context, reference string, opts *Options) (*image.Image, error) {
 	var o Options
 	if opts != nil {

@@ -70,8 +70,7 @@ const scopeABI = 6
 func CanScope() bool { return abi() >= scopeABI }
 
 // Scoped has the kernel refuse to the calling thread, and to what it starts from then on, to
-// signal or trace anybody else, or to set a process's limits but its own. They get no new
-// privileges.
+// signal or trace anybody else, and what [OwnLimits] refuses. They get no new privileges.
 func Scoped() error {
 	if err := noNewPrivileges(); err != nil {
 		return err

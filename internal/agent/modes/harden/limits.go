@@ -18,9 +18,10 @@ var limitsABIs = map[string][2]limitsABI{
 }[runtime.GOARCH]
 
 // OwnLimits has the kernel refuse to the calling thread, and to what it starts from then on,
-// to set a limit of another process: a limit of its processor time would end that. It looks
-// at nothing else, so all other calls cost what they did (Linux 5.11). The thread must have no
-// new privileges.
+// to set limits by a process's number, also its own: a limit of processor time would end
+// another process. A process sets its own limits with number 0, as setrlimit does. The kernel
+// looks at no other call, so those cost what they did (Linux 5.11). The thread must have no new
+// privileges.
 func OwnLimits() error {
 	const (
 		number, arch            = 0, 4 // offsets in struct seccomp_data

@@ -165,7 +165,9 @@ func (l *local) dial(m *wire.Dial) {
 		return
 	}
 	defer conn.Close()
-	withFD(conn, func(fd int) error { return l.send(&wire.Dialed{ID: m.ID}, fd) })
+	if err := withFD(conn, func(fd int) error { return l.send(&wire.Dialed{ID: m.ID}, fd) }); err != nil {
+		l.send(&wire.Dialed{ID: m.ID, Why: err.Error()})
+	}
 }
 
 // listen hands out a socket that listens on a port of the loopback address.

@@ -67,8 +67,6 @@ func (n *spawner) spawn(number int) (int, error) {
 	}
 	return socketTo(func(theirs int) error {
 		return n.children.Start(func() error {
-			// Who forks keeps a processor until the child executes, and that may wait for memory.
-			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1))
 			_, err := n.fork("supervise", number, theirs)
 			return err
 		})
@@ -92,6 +90,8 @@ func socketTo(f func(theirs int) error) (int, error) {
 // fork starts a process of the agent in that mode, as supervisor of that number. Children.Start
 // must have called the caller.
 func (n *spawner) fork(mode string, number, socket int) (int, error) {
+	// Who forks keeps a processor until the child executes, and that may wait for memory.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1))
 	pid, err := supervise.Start(mode, supervise.Files{Null: n.null, Socket: socket, Locks: n.locks}, n.contained, 0)
 	if err == nil {
 		n.supervisors[pid] = number

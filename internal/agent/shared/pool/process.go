@@ -43,17 +43,14 @@ type Process struct {
 // [backend.Instance].
 func (p *Pool) Start(ctx context.Context, start *wire.Start, spec *backend.Spec) (*Process, error) {
 	start.HasInput, start.Terminal = spec.Stdin != nil, spec.Terminal
-	return p.start(ctx, start, spec, nil)
+	return p.StartHanding(ctx, start, spec, nil)
 }
 
 // StartHanding is Start for a command whose pipes are another process's: hand is called with
-// copies of what [wire.Started] brings. It is not called, and the sinks of spec get the
-// output, where the command has no input and no terminal, and nothing of it is left already.
+// copies of what [wire.Started] brings. Where a command without input and terminal has ended
+// already, it is not called, and the sinks of spec get the output. A nil hand gives all output
+// to the sinks.
 func (p *Pool) StartHanding(ctx context.Context, start *wire.Start, spec *backend.Spec, hand func(fds []int) error) (*Process, error) {
-	return p.start(ctx, start, spec, hand)
-}
-
-func (p *Pool) start(ctx context.Context, start *wire.Start, spec *backend.Spec, hand func(fds []int) error) (*Process, error) {
 	frame, err := wire.Append(nil, start)
 	if err != nil {
 		return nil, &backend.StartError{Reason: backend.TooLong, Detail: err.Error()}

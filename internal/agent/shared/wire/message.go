@@ -228,8 +228,8 @@ type Dialed struct {
 // the loopback address, an unused one for 0, for as long as the stream lasts. The answer
 // is Listening. Each stream that the agent opens is then a connection to that port; but where
 // the Listen has an ID, which only a direct connection may, the listening socket is Handed over
-// by that number, and the stream ends. Or it is asked of an agent on the same machine: the answer has the same ID, and comes with the
-// listening socket.
+// by that number, and the stream ends. An agent beside the service answers with the same ID, and
+// the listening socket comes with the answer.
 type Listen struct {
 	ID   int
 	Port int
