@@ -220,7 +220,7 @@ func aReplayTellsWhatWasCut(s *subject) {
 }
 
 func liveOrderIsKept(s *subject) {
-	pause := sleep(100 * time.Millisecond)
+	pause := sleep(300 * time.Millisecond) // a service that is not run for so long sees both at once
 	_, stream := s.follow(s.command(print("a"), pause, printErr("b"), pause, print("c"), pause, printErr("d")))
 	defer stream.Close()
 	got := ""
