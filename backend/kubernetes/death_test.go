@@ -68,9 +68,8 @@ func TestDeath(t *testing.T) {
 		{name: "evicted", why: "deleted", do: func(t *testing.T, c cluster, pod string, _ sandbox.Sandbox) error {
 			return c.CoreV1().Pods(c.namespace).EvictV1(testContext(t), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod}})
 		}},
-		{name: "ended-by-a-command", why: "ended", do: func(t *testing.T, _ cluster, _ string, sb sandbox.Sandbox) error {
-			_, err := sb.Run(testContext(t), sandbox.Command{Shell: "kill -TERM 1; sleep 60"})
-			return err
+		{name: "ended-on-the-node", why: "ended", do: func(t *testing.T, c cluster, pod string, _ sandbox.Sandbox) error {
+			return syscall.Kill(c.processes(t, pod)["1"], syscall.SIGTERM)
 		}},
 		{name: "killed-on-the-node", why: "was killed", do: func(t *testing.T, c cluster, pod string, _ sandbox.Sandbox) error {
 			return syscall.Kill(c.processes(t, pod)["1"], syscall.SIGKILL)
