@@ -110,13 +110,20 @@ func (b *balancer) drop() {
 	}
 }
 
+// newBalanced makes a sandbox by way of a balancer that drops connections that are idle so long,
+// with a ping each second that is to be answered within that time.
+func newBalanced(t *testing.T, idle, within time.Duration) (*balancer, sandbox.Sandbox) {
+	t.Helper()
+	way, config := newBalancer(t, testCluster(t), idle)
+	b := newBackend(t, kubernetes.Options{Config: config})
+	b.SetPings(time.Second, within)
+	return way, newSandbox(t, b, nil)
+}
+
 // A load balancer that drops idle connections soon is told by pings that a sandbox's is not.
 func TestIdleIsDropped(t *testing.T) {
 	t.Parallel()
-	_, config := newBalancer(t, testCluster(t), 4*time.Second)
-	b := newBackend(t, kubernetes.Options{Config: config})
-	b.SetPings(time.Second, 10*time.Second)
-	sb := newSandbox(t, b, nil)
+	_, sb := newBalanced(t, 4*time.Second, 10*time.Second)
 	rec, err := follow(t, sb, "sleep 9; echo over; exit 3").Wait(testContext(t))
 	if err != nil || rec.Stdout.String() != "begun\nover\n" || rec.ExitCode == nil || *rec.ExitCode != 3 {
 		t.Errorf("%v, %s", err, describe(rec))
@@ -127,10 +134,7 @@ func TestIdleIsDropped(t *testing.T) {
 // Through one that stands still for a while a command goes on, and its true end is told.
 func TestConnectionStalls(t *testing.T) {
 	t.Parallel()
-	way, config := newBalancer(t, testCluster(t), 0)
-	b := newBackend(t, kubernetes.Options{Config: config})
-	b.SetPings(time.Second, 20*time.Second)
-	sb := newSandbox(t, b, nil)
+	way, sb := newBalanced(t, 0, 20*time.Second)
 	e := follow(t, sb, "sleep 1; echo over; exit 3")
 	way.stalled.Lock()
 	time.Sleep(5 * time.Second)
@@ -144,10 +148,7 @@ func TestConnectionStalls(t *testing.T) {
 // is not answered. It is killed, and the sandbox goes on over others.
 func TestConnectionIsDropped(t *testing.T) {
 	t.Parallel()
-	way, config := newBalancer(t, testCluster(t), 0)
-	b := newBackend(t, kubernetes.Options{Config: config})
-	b.SetPings(time.Second, 3*time.Second)
-	sb := newSandbox(t, b, nil)
+	way, sb := newBalanced(t, 0, 3*time.Second)
 	output(t, sb, "echo kept >file")
 	e := follow(t, sb, "while printf x >>beat; do sleep 0.05; done")
 	way.drop()

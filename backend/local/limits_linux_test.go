@@ -1,16 +1,15 @@
 package local_test
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/sandbox-go/sandbox/backend"
 	"github.com/sandbox-go/sandbox/backend/local"
+	"github.com/sandbox-go/sandbox/internal/programtest"
 )
 
 // limitedBackend returns a backend whose sandboxes are limited. Where that cannot be had, it
@@ -43,12 +42,13 @@ func TestForkBomb(t *testing.T) {
 			if most := limitOutside(t, bombed); most != "30" {
 				t.Fatalf("it may have %q processes", most) // no bomb without a limit
 			}
-			said := new(textWriter)
+			said := new(programtest.Buffer)
+			refused := func() bool { return strings.Contains(strings.ToLower(said.String()), "fork") }
 			p := start(t, bombed, backend.Spec{
 				Shell:  "i=0; while [ $i -lt 300 ]; do sleep 60 & i=$((i+1)); done; wait",
 				Stderr: said,
 			})
-			for deadline := time.Now().Add(20 * time.Second); !said.has("fork") && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(20 * time.Second); !refused() && time.Now().Before(deadline); {
 				time.Sleep(10 * time.Millisecond)
 			}
 			if got := output(t, other, backend.Spec{Shell: "echo on"}); got != "on\n" {
@@ -58,7 +58,7 @@ func TestForkBomb(t *testing.T) {
 				t.Errorf("kill: %v", err)
 			}
 			<-p.OutputOver()
-			if !said.has("fork") {
+			if !refused() {
 				t.Error("300 processes could be made")
 			}
 			if groups {
@@ -69,26 +69,6 @@ func TestForkBomb(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A textWriter keeps text that is looked at while more comes.
-type textWriter struct {
-	mu   sync.Mutex // guards text
-	text []byte
-}
-
-func (w *textWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.text = append(w.text, p...)
-	return len(p), nil
-}
-
-// has reports whether a word, in lower case, is in the text.
-func (w *textWriter) has(word string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return bytes.Contains(bytes.ToLower(w.text), []byte(word))
 }
 
 // limitOutside returns how many processes a sandbox may have, as the kernel tells those who

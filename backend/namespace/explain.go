@@ -76,8 +76,8 @@ func changeEntering(call string, errno syscall.Errno, setting func(path string) 
 		return "AppArmor takes all rights from user namespaces, as on Ubuntu from 24.04 on: give the service a profile with the rule \"userns,\", " +
 			"or sysctl kernel.apparmor_restrict_unprivileged_userns=0"
 	case strings.HasPrefix(call, "mount(overlay"):
-		return "use Linux 5.11 or later with overlayfs, and an Options.Dir on a file system that can be its upper layer, which another overlay, as a " +
-			"container's root, cannot be, or Options.WriteSize, which is memory"
+		return "use Linux 5.11 or later with overlayfs; set Options.Dir to a disk's file system, since a container's root, itself an overlay, " +
+			"cannot be the upper layer; or set Options.WriteSize, which uses memory"
 	case denied && call == "mount(proc, /proc)":
 		return "the kernel lets nobody mount a proc who sees only a part of one: run the container with --security-opt systempaths=unconfined"
 	case denied && strings.HasPrefix(call, "mount(MS_BIND, /"):

@@ -35,8 +35,8 @@ type Options struct {
 	// to the service's user in Root is as if it were the commands' user's; where newuidmap has
 	// given them another number, they may change what everybody may, which is so of all that
 	// package image has unpacked. It needs Linux 5.11, or, as root, 5.19 and a Root on a file
-	// system with idmapped mounts, such as ext4, XFS and btrfs. What Root has in /home and
-	// /run is then to be seen.
+	// system with idmapped mounts, such as ext4, XFS and btrfs. Commands then see what Root
+	// has in /home, /run and /sys.
 	Overlay bool
 
 	// WriteSize bounds what a sandbox holds in /workspace and, with Overlay, has written

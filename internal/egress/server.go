@@ -2,7 +2,6 @@ package egress
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log"
 	"net"
@@ -106,7 +105,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) {
 				return
 			}
 		}
-		conn, err := accept(ctx, l)
+		conn, err := relay.Accept(ctx.Done(), l.Accept)
 		if err != nil {
 			return
 		}
@@ -121,23 +120,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) {
 			open.Done()
 		})
 		open.Go(func() { s.serve(ctx, in, requests) })
-	}
-}
-
-// acceptPause is how long accept waits when it has no descriptor for a connection.
-const acceptPause = 10 * time.Millisecond
-
-// accept returns the next connection of l. Its error is of one that has ended, or of ctx.
-func accept(ctx context.Context, l net.Listener) (net.Conn, error) {
-	for {
-		conn, err := l.Accept()
-		if err == nil || errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
-			return conn, err
-		}
-		select {
-		case <-time.After(acceptPause):
-		case <-ctx.Done():
-		}
 	}
 }
 

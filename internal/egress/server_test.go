@@ -36,14 +36,27 @@ func TestServesAfterAFailedAccept(t *testing.T) {
 	}
 	lacking := &lacking{Listener: l}
 	lacking.times.Store(3)
+	refuse := func(context.Context, *egress.Request) (net.Conn, error) {
+		return nil, &egress.Error{Refused: true, Text: "no"}
+	}
+	line, err := answer(t, &egress.Server{Open: refuse, MaxConns: 2}, lacking, "CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n")
+	if !strings.Contains(line, "403") {
+		t.Errorf("answered %q, %v", line, err)
+	}
+}
+
+// answer has s serve l, and returns the first line that it answers to a request.
+func answer(t *testing.T, s *egress.Server, l net.Listener, request string) (string, error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		refuse := func(context.Context, *egress.Request) (net.Conn, error) {
-			return nil, &egress.Error{Refused: true, Text: "no"}
-		}
-		(&egress.Server{Open: refuse, MaxConns: 2}).Serve(ctx, lacking)
+		s.Serve(ctx, l)
+	}()
+	defer func() {
+		cancel()
+		<-served
 	}()
 	conn, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
@@ -51,12 +64,8 @@ func TestServesAfterAFailedAccept(t *testing.T) {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(10 * time.Second))
-	fmt.Fprint(conn, "CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n")
-	if line, err := bufio.NewReader(conn).ReadString('\n'); !strings.Contains(line, "403") {
-		t.Errorf("answered %q, %v", line, err)
-	}
-	cancel()
-	<-served
+	fmt.Fprint(conn, request)
+	return bufio.NewReader(conn).ReadString('\n')
 }
 
 // A server cannot have the service keep a header without end.
@@ -65,31 +74,17 @@ func TestLargeResponseHeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		open := func(context.Context, *egress.Request) (net.Conn, error) {
-			near, far := net.Pipe()
-			go func() {
-				defer far.Close()
-				far.Read(make([]byte, 1<<10))
-				fmt.Fprintf(far, "HTTP/1.1 200 OK\r\nX: %s\r\nContent-Length: 0\r\n\r\n", strings.Repeat("x", 1<<20))
-			}()
-			return near, nil
-		}
-		(&egress.Server{Open: open}).Serve(ctx, l)
-	}()
-	conn, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	open := func(context.Context, *egress.Request) (net.Conn, error) {
+		near, far := net.Pipe()
+		go func() {
+			defer far.Close()
+			far.Read(make([]byte, 1<<10))
+			fmt.Fprintf(far, "HTTP/1.1 200 OK\r\nX: %s\r\nContent-Length: 0\r\n\r\n", strings.Repeat("x", 1<<20))
+		}()
+		return near, nil
 	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
-	fmt.Fprint(conn, "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n")
-	if line, err := bufio.NewReader(conn).ReadString('\n'); !strings.Contains(line, "502") {
+	line, err := answer(t, &egress.Server{Open: open}, l, "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n")
+	if !strings.Contains(line, "502") {
 		t.Errorf("answered %q, %v", line, err)
 	}
-	cancel()
-	<-served
 }

@@ -3,7 +3,6 @@
 package agentclient_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -212,22 +210,7 @@ func appears(t *testing.T, args string) {
 func nap(n int) string { return fmt.Sprintf("sleep %d.%d", 100_000+n, os.Getpid()) }
 
 // A buffer is a sink.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
+type buffer struct{ programtest.Buffer }
 
 // number returns the number that is written, once it is.
 func (b *buffer) number(t *testing.T) int {

@@ -34,11 +34,11 @@ func takeSockets(pid, fd int, secret string) (net.Conn, *handed, error) {
 	if n < len(secret) || string(said) != secret {
 		return nil, nil, errors.New("the socket is another's")
 	}
-	conn, err := net.FileConn(f)
+	conn, err := socketOf[*net.UnixConn](f, net.FileConn)
 	if err != nil {
 		return nil, nil, err
 	}
-	handed, err := newHanded(conn.(*net.UnixConn), said)
+	handed, err := newHanded(conn, said)
 	if err != nil {
 		conn.Close()
 		return nil, nil, err

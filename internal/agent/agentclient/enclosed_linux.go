@@ -200,11 +200,16 @@ func (l *Local) dialed(m *wire.Dialed) reply {
 	case m.Why != "":
 		return reply{err: errors.New(m.Why)}
 	}
-	conn, err := l.connection()
+	f, err := l.socket()
 	if err != nil {
 		return reply{err: err}
 	}
-	return reply{dialed: l.sockets.add(conn.(*net.TCPConn))}
+	defer f.Close()
+	conn, err := socketOf[*net.TCPConn](f, net.FileConn)
+	if err != nil {
+		return reply{err: err}
+	}
+	return reply{dialed: l.sockets.add(conn)}
 }
 
 // Listen listens on a port of the loopback address of an enclosed agent's namespace, by

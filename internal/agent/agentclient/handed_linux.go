@@ -42,14 +42,9 @@ func newHanded(conn *net.UnixConn, first []byte) (*handed, error) {
 	}
 	f := os.NewFile(uintptr(fds[0]), "agent")
 	defer f.Close()
-	second, err := net.FileConn(f)
+	socket, err := socketOf[*net.UnixConn](f, net.FileConn)
 	if err != nil {
 		return nil, err
-	}
-	socket, ok := second.(*net.UnixConn)
-	if !ok {
-		second.Close()
-		return nil, errors.New("the second socket is of another kind")
 	}
 	return &handed{conn: socket, rights: pool.NewRights(socket), ended: make(chan struct{}), waiting: make(map[int]chan []int)}, nil
 }
@@ -124,9 +119,6 @@ func (h *handed) pipes(number int, spec *backend.Spec) (outcome, error) {
 	return o, nil
 }
 
-// errOtherKind: an agent has handed over what it was not asked for.
-var errOtherKind = errors.New("the socket is of another kind")
-
 // connection waits for the socket that comes for that number.
 func (h *handed) connection(number int) (*net.TCPConn, error) {
 	files, err := h.take(number, 1)
@@ -134,16 +126,7 @@ func (h *handed) connection(number int) (*net.TCPConn, error) {
 		return nil, err
 	}
 	defer files[0].Close()
-	conn, err := net.FileConn(files[0])
-	if err != nil {
-		return nil, err
-	}
-	tcp, ok := conn.(*net.TCPConn)
-	if !ok {
-		conn.Close()
-		return nil, errOtherKind
-	}
-	return tcp, nil
+	return socketOf[*net.TCPConn](files[0], net.FileConn)
 }
 
 // listener waits for the socket that listens which comes for that number.
@@ -153,16 +136,7 @@ func (h *handed) listener(number int) (*net.TCPListener, error) {
 		return nil, err
 	}
 	defer files[0].Close()
-	listener, err := net.FileListener(files[0])
-	if err != nil {
-		return nil, err
-	}
-	tcp, ok := listener.(*net.TCPListener)
-	if !ok {
-		listener.Close()
-		return nil, errOtherKind
-	}
-	return tcp, nil
+	return socketOf[*net.TCPListener](files[0], net.FileListener)
 }
 
 // receive takes what comes, until the socket ends.
@@ -198,6 +172,22 @@ func (h *handed) receive() {
 }
 
 func (h *handed) close() { h.conn.Close() }
+
+// socketOf returns the socket that a descriptor is, which stays the caller's, as open makes it
+// of one: [net.FileConn] or [net.FileListener]. An agent may send one of another kind.
+func socketOf[S, Opened io.Closer](f *os.File, open func(*os.File) (Opened, error)) (S, error) {
+	var none S
+	opened, err := open(f)
+	if err != nil {
+		return none, err
+	}
+	socket, ok := any(opened).(S)
+	if !ok {
+		opened.Close()
+		return none, errors.New("the socket is of another kind")
+	}
+	return socket, nil
+}
 
 func closeAll(fds []int) {
 	for _, fd := range fds {

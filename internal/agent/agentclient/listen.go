@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandbox-go/sandbox/internal/agent/shared/mux"
 	"github.com/sandbox-go/sandbox/internal/agent/shared/wire"
+	"github.com/sandbox-go/sandbox/internal/relay"
 )
 
 // A Listener listens in a container, by the rules of [backend.Listener]. It outlasts the
@@ -108,16 +109,11 @@ func (c *Conn) listen(ctx context.Context, l *Listener) error {
 	})
 	c.tasks.Go(func() {
 		for {
-			conn, err := accept()
-			if err == nil {
-				l.hand(c, conn)
-				continue
-			}
-			select {
-			case <-ended:
+			conn, err := relay.Accept(ended, accept)
+			if err != nil {
 				return
-			case <-time.After(acceptPause): // there may be no descriptor for a connection
 			}
+			l.hand(c, conn)
 		}
 	})
 	return nil
@@ -137,9 +133,6 @@ func (l *Listener) begin(ctx context.Context) (port int) {
 	}
 	return port
 }
-
-// acceptPause is how long a Listener waits when there is no descriptor for a connection.
-const acceptPause = 10 * time.Millisecond
 
 // accept accepts a stream of the agent's.
 func (c *Conn) accept() (net.Conn, error) {

@@ -193,11 +193,13 @@ func (l *Local) spawned(m *wire.Spawned) reply {
 	if m.Errno != 0 {
 		return reply{err: os.NewSyscallError("start a supervisor", syscall.Errno(m.Errno))}
 	}
-	conn, err := l.connection()
+	f, err := l.socket()
 	if err != nil {
 		return reply{err: err}
 	}
-	return reply{conn: conn.(*net.UnixConn)}
+	defer f.Close()
+	conn, err := socketOf[*net.UnixConn](f, net.FileConn)
+	return reply{conn: conn, err: err}
 }
 
 // socket returns the socket that came with the last message.
@@ -207,16 +209,6 @@ func (l *Local) socket() (*os.File, error) {
 		return nil, errors.New("no socket came")
 	}
 	return os.NewFile(uintptr(fds[0]), "agent"), nil
-}
-
-// connection returns that socket as a connection.
-func (l *Local) connection() (net.Conn, error) {
-	f, err := l.socket()
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return net.FileConn(f)
 }
 
 func (l *Local) answer(id int, r reply) {

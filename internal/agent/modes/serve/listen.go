@@ -3,10 +3,8 @@
 package serve
 
 import (
-	"errors"
 	"io"
 	"net"
-	"time"
 
 	"github.com/hashicorp/yamux"
 
@@ -43,18 +41,11 @@ func listenOn(port int) (*net.TCPListener, error) {
 	return net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 }
 
-// acceptPause is how long accept waits when it has no descriptor for a connection.
-const acceptPause = 10 * time.Millisecond
-
 func accept(session *yamux.Session, l net.Listener) {
 	for {
-		conn, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
+		conn, err := relay.Accept(nil, l.Accept)
 		if err != nil {
-			time.Sleep(acceptPause)
-			continue
+			return
 		}
 		stream, err := session.OpenStream() // waits while the service accepts none
 		if err != nil {
